@@ -167,6 +167,10 @@ VALID: dict[str, tuple[str, ...]] = {
     "--time-zone": ("UTC", "Europe/Berlin", "+02:00", "x", "", "/etc/passwd", "../x"),
     "--source-format": ("canonical", "csv", "slurm", "x", ""),
     "--worker-type": ("v100", "k80", "x", ""),
+    "--gpu-resource": ("google.com/tpu", "cpu", "nvidia.com/gpu", "x", ""),
+    "--user-label": ("app", "example.com/user", "x", ""),
+    "--node-types": ("t.json", "missing.json", ""),
+    "--metric": ("kube_pod_created=pods.json", "x=y", "=", "a=", "kube_pod_created=log.csv"),
     "--map": (
         *("submit_time=created", "duration_s=x", "submit_time=", "=x", "x=y", "num_gpus=num_gpus"),
         *("num_gpus=gpu_num", "submit_time=submit_time", "state=state", "user=user", "a=b=c"),

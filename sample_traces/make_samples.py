@@ -28,6 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuplan.sample_traces.kubernetes_site import site_files
+
 SEED = 20261120
 DAY_S = 86400.0
 HOUR_WEIGHTS = (3, 2, 2, 1, 1, 1, 2, 4, 7, 10, 12, 12, 9, 10, 12, 13, 12, 11, 9, 8, 8, 7, 6, 4)
@@ -327,7 +329,7 @@ def instances_csv(rng: np.random.Generator, count: int = 200) -> str:
 
 def make_samples(folder: Path) -> list[Path]:
     """Write every sample to ``folder`` and return the paths."""
-    seeds = np.random.SeedSequence(SEED).spawn(6)
+    seeds = np.random.SeedSequence(SEED).spawn(7)
     rngs = [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
     texts = {
         "seren.csv": seren_csv(rngs[0]),
@@ -338,6 +340,7 @@ def make_samples(folder: Path) -> list[Path]:
         "training_profile.csv": profile_csv(0.004, 0.02, 0.5),
         "requests.csv": requests_csv(rngs[4]),
         "shared_instances.csv": instances_csv(rngs[5]),
+        **site_files(rngs[6]),
     }
     written = []
     for name, text in texts.items():
@@ -345,6 +348,7 @@ def make_samples(folder: Path) -> list[Path]:
         if name.endswith(".gz"):
             data = gzip.compress(data, mtime=0)
         path = folder / name
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(data)
         written.append(path)
     return written
@@ -353,4 +357,4 @@ def make_samples(folder: Path) -> list[Path]:
 if __name__ == "__main__":
     target = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
     for sample in make_samples(target):
-        sys.stdout.write(f"{sample.name}: {sample.stat().st_size:,} bytes\n")
+        sys.stdout.write(f"{sample.relative_to(target)}: {sample.stat().st_size:,} bytes\n")

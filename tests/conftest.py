@@ -96,6 +96,15 @@ def shared() -> Path:
     return SHARED
 
 
+@pytest.fixture(scope="session")
+def company(shared: Path) -> Path:
+    """The company of known truth; a test that takes it skips without it."""
+    folder = shared / "data" / "company"
+    if not folder.is_dir():
+        pytest.skip("the company of known truth (../shared/data/company) is not here")
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def own_manners():
     """Let no test be quiet, verbose or debugging because one before it was."""

@@ -11,14 +11,6 @@ from gpuplan.planner.money.bill import IDLE
 
 
 @pytest.fixture(scope="module")
-def company(shared):
-    folder = shared / "data" / "company"
-    if not folder.is_dir():
-        pytest.skip("the company of known truth (../shared/data/company) is not here")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def truth(company):
     return json.loads((company / "truth.json").read_text())
 

@@ -98,7 +98,7 @@ def test_the_book_of_an_instant_has_what_is_in_force_then(tmp_path):
         ("until =", "untill =", ".toml:6: column 'untill': is not known (did you mean until?)"),
         ("[[owned]]", "[[ownd]]", "unknown key 'ownd' (did you mean owned?)"),
         ("[[owned]]", "[owned]", "double brackets"),
-        ("from = 2026-04-01T02:00:00+02:00\n", "", "two prices of A100-80GB (on_demand) from"),
+        ("from = 2026-04-01T02:00:00+02:00\n", "", ".toml:17: a second price of A100-80GB"),
         ('"A100-80GB"\ngpus', '""\ngpus', "column 'gpu_type': found ''"),
     ],
 )  # fmt: skip

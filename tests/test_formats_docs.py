@@ -11,7 +11,7 @@ from gpuplan.analysis.price_formats.registry import PRICE_FORMATS
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = sorted((DOCS / "formats").glob("*.md"))
-OTHERS = ("prices.md", "invoices.md")
+OTHERS = ("prices.md", "invoices.md", "utilization.md")
 """Pages on formats that are no logs."""
 LINK = re.compile(r"\]\(([^)#:]*)(?:#([^)]*))?\)")
 

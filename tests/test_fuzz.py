@@ -107,10 +107,12 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--contracts",
         "--queue",
         "--throughputs",
+        "--node-types",
         "--checkpoints",
         "--like",
         "--model",
         "--functions",
+        "--keep",
     }
     reads |= {
         "--invoice",

@@ -420,3 +420,27 @@ def test_units_fit_in_any_case_and_changes_stay():
     for text in ("mean_wait_s > 3 h", "mean_wait > 3 GPUs", "peak_gpus > 3 GPUs",
                  "cost_usd > +10%", "idle_share > 10%", "cost_usd > 3 USD"):  # fmt: skip
         assert read_condition(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("condition", "value", "state"),
+    [
+        ("confirmed == false", False, "failed"),
+        ("confirmed == false", True, "passed"),
+        ("confirmed != true", False, "failed"),
+        ("plan.confirmed == true", True, "failed"),
+        ("confirmed == false", None, "unchecked"),
+    ],
+)
+def test_a_field_that_is_true_or_false_is_compared_with_one_of_these(condition, value, state):
+    (gate,) = check({"confirmed": value, "usd": 1.0}, [condition], "plan")
+    assert (gate.state, gate.path) == (state, "confirmed")
+    if value is not None:
+        assert gate.detail.startswith(f"confirmed is {str(value).lower()}, limit ")
+
+
+def test_true_and_false_have_no_order_and_are_no_numbers():
+    (ordered,) = check({"confirmed": True}, ["confirmed < true"])
+    assert ordered.state == "error" and "compared with == or !=" in ordered.detail
+    (number,) = check({"usd": 1.0}, ["usd == true"])
+    assert number.state == "error" and "no field 'usd'" in number.detail

@@ -102,7 +102,9 @@ def test_a_hostile_value_of_a_log_is_rejected_or_told(tmp_path, name, deep):
                             limit=ALL)  # fmt: skip
             assert read_trace(result.output).rows == result.provenance.rows_kept
         except InputError as error:
-            assert deep, error
+            # Objects of one uid are one object: the last of them may be all that is left.
+            is_one = known in ("kube", "kube-metrics") and "no usable rows" in str(error)
+            assert deep or is_one, error
 
 
 @pytest.mark.parametrize("deep", [False, True])

@@ -21,7 +21,13 @@ from support_ingest import (
 from gpuplan.analysis import log_formats
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
-from gpuplan.analysis.job_table.schema import CANONICAL, RUN_COLUMNS, SCHEDULER_COLUMNS
+from gpuplan.analysis.job_table.schema import (
+    CANONICAL,
+    QUEUE_COLUMNS,
+    RUN_COLUMNS,
+    SCHEDULER_COLUMNS,
+    UTILIZATION_COLUMNS,
+)
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.registry import FORMATS
 
@@ -32,7 +38,11 @@ def test_a_good_log_is_recognized_and_kept_whole(tmp_path, log):
     jobs, result, rejects = ingest_text(tmp_path, text, file)
     assert result.provenance.source_format == name
     kept = {"steps": pl.Float64()} if name == "gavel" else {}
-    more = (SCHEDULER_COLUMNS | RUN_COLUMNS) if name in ("slurm", "swf") else {}
+    of_slurm = SCHEDULER_COLUMNS | UTILIZATION_COLUMNS | RUN_COLUMNS
+    more = of_slurm if name in ("slurm", "swf") else {}
+    if name in ("kube", "kube-metrics", "kueue", "dstack", "yunikorn"):
+        more = SCHEDULER_COLUMNS | RUN_COLUMNS | QUEUE_COLUMNS
+        more |= {"price": pl.Float64(), "cost": pl.Float64()} if name == "dstack" else {}
     schema = dict(jobs.schema)
     assert {key: schema[key] for key in schema if key not in more} == CANONICAL | kept
     assert schema.items() <= (CANONICAL | kept | more).items()

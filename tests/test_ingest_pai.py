@@ -80,7 +80,7 @@ def test_headers_folders_and_blocks_do_not_matter(tmp_path, monkeypatch):
     folder.mkdir()
     header = "job_name,inst_id,user,status,start_time,end_time"
     (folder / "pai_job_table.header").write_text(header + "\n")
-    (folder / "pai_sensor_table.csv").write_text("j01,worker,w1,i01,m1,g,1,1,1,1,1,1,1,1,1,1\n")
+    (folder / "pai_machine_metric.csv").write_text("w1,m1,1,2,1,1,1,1,1,1,1,1\n")
     (folder / "README.md").write_text("# Tables\n")
     for name, text in PAI_TABLES.items():
         (folder / name).write_text(f"{header}\n{text}" if name == JOBS else text)
@@ -88,7 +88,44 @@ def test_headers_folders_and_blocks_do_not_matter(tmp_path, monkeypatch):
     monkeypatch.setattr(side_tables, "MAX_PIECES", 2)
     result = ingest([folder], tmp_path / "t.parquet")
     assert pl.read_parquet(result.output).equals(one)
-    assert any("pai_sensor_table.csv" in note for note in result.provenance.notes)
+    assert any("pai_machine_metric.csv" in note for note in result.provenance.notes)
+
+
+SENSORS = "pai_sensor_table.csv"
+SENSOR_ROWS = """\
+j01,worker,w1,i01,m1,/dev/nvidia0,600,30.0,1,2,3.5,4.0,1,1,1,1
+j01,worker,w2,i01,m2,/dev/nvidia1,600,10.0,1,2,3.5,6.0,1,1,1,1
+j01,ps,w3,i01,m2,,400,,1,2,,,1,1,1,1
+j02,worker,w4,i02,m2,/dev/nvidia0,600,0,1,2,0,0,1,1,1,1
+j03,worker,w5,i03,m2,/dev/nvidia0,600,900,1,2,1,1.5,1,1,1,1
+j09,worker,w9,i09,m2,/dev/nvidia0,600,5,1,2,1,1,1,1,1,1
+"""
+
+
+def test_sensors_tell_the_utilization(tmp_path):
+    jobs, _, _ = ingest_tables(tmp_path, (*PAI_TABLES, SENSORS), {SENSORS: SENSOR_ROWS})
+    columns = ("gpu_util_mean", "gpus_idle", "gpu_util_coverage", "gpu_mem_used_gib")
+    assert jobs.select(*columns).rows() == [
+        # 40% of a GPU by 2 of 4 workers with half a GPU each.
+        (40.0, None, 0.5, 6.0),
+        (0.0, 8.0, 1.0, 0.0),
+        # 9 GPUs in use of a quarter asked for: never above 100%.
+        (100.0, None, 0.5, 1.5),
+        (None, None, None, None),
+        (None, None, None, None),
+    ]
+    plain, _, _ = ingest_tables(tmp_path)
+    assert jobs.drop(pl.selectors.starts_with("gpu_util", "gpu_mem", "gpus_idle")).equals(
+        plain.drop(pl.selectors.starts_with("gpu_util", "gpu_mem", "gpus_idle"))
+    )
+    assert plain["gpu_util_source"].null_count() == 5
+
+
+def test_a_bad_sensor_is_refused_and_leaves_its_job_unknown(tmp_path):
+    change = {SENSORS: SENSOR_ROWS.replace("30.0", "much")}
+    jobs, _, rejects = ingest_tables(tmp_path, (*PAI_TABLES, SENSORS), change)
+    assert rejects["column"].to_list() == ["gpu_wrk_util"] and jobs.height == 5
+    assert jobs["gpu_util_mean"].to_list() == [None, 0.0, 100.0, None, None]
 
 
 def test_a_table_in_two_files(tmp_path):
@@ -228,7 +265,7 @@ def test_the_sample_of_the_simulator(tmp_path):
     assert rejects["reason"].to_list() == ["negative_wait", "negative_gpus"]
 
 
-@pytest.mark.parametrize("name", ["pai_sensor_table", "pai_machine_spec", "pai_machine_metric"])
+@pytest.mark.parametrize("name", ["pai_machine_spec", "pai_machine_metric"])
 def test_tables_that_are_not_needed_are_told(tmp_path, name):
     with pytest.raises(InputError, match=f"{name}.*no jobs"):
         ingest_text(tmp_path, "a,b,c\n", f"{name}.csv")

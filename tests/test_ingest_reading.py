@@ -177,6 +177,8 @@ def test_the_command(gpuplan, tmp_path):
         "rows_kept": 200,
         "rows_rejected": 1,
         "rejected_by_reason": {"wrong_number_of_fields": 1},
+        "left_out": {},
+        "span": None,
         "output": str(trace),
         "rejects_file": str(tmp_path / "t.rejects.parquet"),
         "time_zone": None,

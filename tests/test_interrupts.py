@@ -23,6 +23,7 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "prices": ("PRICES", "-o", "DIR/p.parquet"),
     "characterize": ("TRACE",),
     "pareto": ("TRACE", "--no-replay"),
+    "plan": ("TRACE", "--on-demand", "1.29"),
     "sweep": ("TRACE", "--sample", "20", "--threshold", "60"),
     "simulate": ("TRACE", "--sample", "20", "--policy", "fifo"),
     "compare": ("TRACE", "--sample", "20", "--policy", "fifo", "--policy", "sjf"),

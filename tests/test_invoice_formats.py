@@ -441,3 +441,13 @@ def test_a_log_is_no_invoice_and_an_invoice_no_log(gpuplan, tmp_path):
     code, _, err = gpuplan("waits", invoice)
     assert code == 3
     assert "invoice.csv: is an invoice (focus: " in err and "--invoice" in err
+
+
+def test_use_with_hours_and_dollars_of_different_signs_is_told(tmp_path):
+    rows = [ROWS[0], usage(5, "gpu.h100.od", "-10.5", "21.000001")]
+    invoice = read_invoice([write_focus(tmp_path / "i.csv", rows)])
+    assert sums(invoice)[0] == Decimal("42.000002")
+    (warning,) = invoice.warnings
+    assert (
+        "1 charge of use with a quantity and a cost of different signs (first in row 3)" in warning
+    )

@@ -375,3 +375,10 @@ def test_clusters_with_types_need_jobs_that_name_one(gpuplan, lab):
     assert code == 2 and "the jobs name no GPU type" in err and "such as 48" in err
     code, _, err = gpuplan("forecast", lab, *typed)
     assert code == 2 and "--cluster 48" in err
+
+
+def test_pods_and_nodes_that_would_take_minutes_to_place_are_refused(gpuplan, tmp_path):
+    wide = write_trace(tmp_path / "t.parquet", [0, 5], [9, 9], [1e7, 4.0])
+    code, _, err = gpuplan("simulate", wide, "--policy", "fgd")
+    assert code == 2
+    assert "1,250,001 pods on 1,250,001 nodes" in err and "Leave the widest jobs out" in err

@@ -151,6 +151,15 @@ def test_a_table_with_a_header_and_one_that_ignores_the_share(gpuplan, tmp_path)
     assert "the share was perhaps not applied" in said
 
 
+@pytest.mark.parametrize("latency", ["5e-324", "0", "-1", "1e300"])
+def test_a_latency_that_nothing_can_have_is_named(gpuplan, tmp_path, latency):
+    table = tmp_path / "t.csv"
+    table.write_text(f"1,50,{latency},10\n1,100,0.01,100\n")
+    code, _, err = gpuplan("profile", table, "--slo", "60ms")
+    assert code == 3
+    assert f"t.csv:1: column 'latency_s': found '{latency}'; expected a number above 1e-09" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [

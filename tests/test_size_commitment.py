@@ -50,14 +50,6 @@ def answer(gpuplan, *words):
 
 
 @pytest.fixture(scope="module")
-def company(shared):
-    folder = shared / "data" / "company"
-    if not folder.is_dir():
-        pytest.skip("the company of known truth (../shared/data/company) is not here")
-    return folder
-
-
-@pytest.fixture(scope="module")
 def truth(company):
     return json.loads((company / "truth.json").read_text())["commitment"]["runs_as_recorded"]
 

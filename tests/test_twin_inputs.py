@@ -487,3 +487,16 @@ def test_a_log_with_many_bad_rows_is_refused_by_every_command(gpuplan, tmp_path,
     code, _, err = gpuplan(command, log, *more[command])
     assert code == 3
     assert "cut_off" in err and "more than --max-rejects 1%" in err
+
+
+def test_a_trace_of_which_no_twin_can_be_made_is_whole_and_told(gpuplan, tmp_path):
+    log, out = tmp_path / "log.txt", tmp_path / "out.parquet"
+    log.write_text(
+        "JobID|User|State|Submit||End|ElapsedRaw|NNodes|AllocTRES\n"
+        "700|ada|COMPLETED|2026-01-10T08:00:00|2026-01-10T08:00:05|2026-01-10T10:00:05|7200|1"
+        "|gres/gpu:h100=2,gres/gpu=2\n"
+    )
+    code, _, err = gpuplan("ingest", log, "-o", out, "--source-format", "slurm", "--twin")
+    assert code == 0
+    assert out.is_file()
+    assert "no twin of the site can be made" in err

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 HOUR_S = 3600
 DAY_S = 86_400
+WEEK_S = 7 * DAY_S
 CENTURY_S = 100 * 365.25 * DAY_S
 MONTH_H = 730.5
 

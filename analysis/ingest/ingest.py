@@ -11,17 +11,24 @@ from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import Hidden, plain
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.base.words import a_log
+from gpuplan.analysis.ingest.choices import check_choices
+from gpuplan.analysis.ingest.repeated import repeated_ids
 from gpuplan.analysis.ingest.side_tables import side_tables_first
-from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_plan, repeated_ids
+from gpuplan.analysis.ingest.span import LogSpan, span_of
+from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_plan
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.job_table.schema import METADATA_KEY, SOURCE, Provenance
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
-from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
+from gpuplan.analysis.log_formats.format import (
+    IngestOptions,
+    LogFormat,
+    SourceContext,
+)
 from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.registry import format_named, formats
 from gpuplan.analysis.reading.computed import columns_read, with_computed
@@ -30,7 +37,6 @@ from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_byte
 from gpuplan.analysis.reading.json_tables import json_columns
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_rejects
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
-from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.analysis.trace.input_files import InputFile
 
@@ -46,6 +52,9 @@ class IngestResult:
         rows_kept: rows in the trace.
         rows_rejected: rows that cannot be used.
         rejected_by_reason: these by reason.
+        left_out: what is no job, by kind, such as steps, or pods without GPUs; neither kept nor
+            rejected.
+        span: first and last submission and end of the jobs.
         output: the trace.
         rejects_file: the rejected rows; null where there are none.
         time_zone: zone in which the source wrote its times; null where it is relative.
@@ -63,6 +72,8 @@ class IngestResult:
     rows_kept: int
     rows_rejected: int
     rejected_by_reason: dict[str, int]
+    left_out: dict[str, int]
+    span: LogSpan | None
     output: Path
     rejects_file: Path | None
     time_zone: str | None
@@ -156,7 +167,9 @@ class LogReader:
         """Yield the files of the sources; see `opened_inputs`."""
 
         def planned(log_format: LogFormat, stream: SourceStream) -> None:
-            if log_format.jobs_table is None:  # the columns of several tables are known together
+            if (
+                log_format.jobs_table is None and log_format.together is None
+            ):  # the columns of several tables are known together
                 head = Head(stream.path, stream.head)
                 rows = with_computed(stream.path, log_format.open(stream), self.choices.columns)
                 job_plan(
@@ -188,6 +201,7 @@ class LogReader:
                 readings.append(self._read(logs, part, rejects, inputs.spool, advance, notes))
                 notes = []
             provenance = readings[0].provenance() if len(readings) == 1 else merge(readings, trace)
+            span = span_of(trace)
             write_rejects([done.log for done in readings], rejects)
         evidence = [logs[0].evidence or "--map" for logs in by_format.values()]
         by_reason = provenance.rows_rejected or {}
@@ -198,6 +212,8 @@ class LogReader:
             rows_kept=provenance.rows_kept,
             rows_rejected=sum(by_reason.values()),
             rejected_by_reason=by_reason,
+            left_out=dict(sum((Counter(done.left_out()) for done in readings), Counter())),
+            span=None if provenance.relative_time else span,
             output=output,
             rejects_file=rejects if any(len(done.log) for done in readings) else None,
             time_zone=provenance.time_zone,
@@ -264,7 +280,7 @@ class LogReader:
             by_format.setdefault(log.format.name, []).append(log)
         if len(by_format) > 1:
             _refuse_traces_among_logs(by_format)
-        _check_choices([same[0].format for same in by_format.values()], self.choices)
+        check_choices([same[0].format for same in by_format.values()], self.choices)
         return by_format, left_out
 
 
@@ -282,30 +298,6 @@ def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]
                 "a trace and a log may hold the same jobs",
                 hint="name the files to read, or force the format with --source-format",
             )
-
-
-def _check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
-    """Refuse options that apply to none of the formats. Raises `UsageError`."""
-    names = " and ".join(log_format.name for log_format in used)
-    if choices.time_zone is not None:
-        if not any(log_format.takes_zone for log_format in used):
-            raise UsageError(f"--time-zone: the times of {names} need no zone; leave it out")
-        check_zone(choices.time_zone)
-    if choices.own_durations and not any(log_format.has_durations for log_format in used):
-        raise UsageError(
-            f"--duration source: the format {names} does not record durations beside starts and "
-            "ends; leave it out"
-        )
-    if choices.scheduler and not all(log_format.has_scheduler for log_format in used):
-        raise UsageError(
-            f"--twin: the format {names} does not record the fields of a scheduler; leave it out"
-        )
-    if choices.throughputs is not None and not any(
-        log_format.takes_throughputs for log_format in used
-    ):
-        raise UsageError(f"--throughputs: the format {names} records no steps; leave it out")
-    if choices.worker_type is not None and choices.throughputs is None:
-        raise UsageError("--worker-type: chooses among the worker types of --throughputs FILE")
 
 
 def merge(readings: Sequence[Reading], output: Path) -> Provenance:

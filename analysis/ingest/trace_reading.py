@@ -6,13 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 
-import numpy as np
 import polars as pl
 from polars.io.plugins import register_io_source
 
@@ -34,7 +33,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, cut_warnings
+from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -87,6 +86,7 @@ class Reading:
     lost: set[tuple[str, ...]] = field(default_factory=set)
     side_rows: dict[str, pl.DataFrame] = field(default_factory=dict)
     trace: Path | None = None
+    together: Sequence[Rows] = ()
     schema: dict[str, pl.DataType] = field(default_factory=lambda: dict(CANONICAL))
     extra: dict[str, pl.DataType] = field(default_factory=dict)
 
@@ -115,6 +115,7 @@ class Reading:
             incomplete = failure or stopped.is_set()
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
+        self.together = self._opened_together()
         self.schema = self._schema()
         scan = register_io_source(batches, schema=self.schema)
         try:
@@ -141,10 +142,13 @@ class Reading:
         """Refuse sources without a usable row. Raises `InputError`."""
         self.log.check(self.read)
         path, expected = self.sources[0].path, "at least one job"
+        if self.read == 0 and self.format.may_be_empty:
+            return
         if self.read == 0:
+            left_out = ", ".join(f"{n:,} {what}" for what, n in self._left_out_counts())
             raise InputError(
                 path,
-                "has a header but no rows",
+                f"has no jobs: {left_out}" if left_out else "has a header but no rows",
                 expected=expected,
                 hint="export the log again, without the filter that leaves nothing",
             )
@@ -166,6 +170,15 @@ class Reading:
             gpuplan_version=gpuplan_version(),
         )
 
+    def left_out(self) -> dict[str, int]:
+        """Return how many lines or objects were left out, by reason, as they are no jobs."""
+        reasons = {t.what: t.reason for plan in self.plans for t in plan.left_out}
+        return {reasons[what] or "other": self.counts[what] for what, _ in self._left_out_counts()}
+
+    def _left_out_counts(self) -> list[tuple[str, int]]:
+        whats = dict.fromkeys(t.what for plan in self.plans for t in plan.left_out)
+        return [(what, self.counts[what]) for what in whats if self.counts[what]]
+
     def warnings(self) -> tuple[str, ...]:
         """Return what makes the trace doubtful.
 
@@ -182,6 +195,7 @@ class Reading:
 
     def _notes(self) -> Iterator[str]:
         yield from self.notes
+        yield from dict.fromkeys(note for rows in self.together for note in rows.notes)
         yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
         joins = [plan.join for plan in self.plans if plan.join is not None]
         facts = [what for plan in self.plans for what in plan.counted()]
@@ -202,6 +216,16 @@ class Reading:
                 "rows equal to an earlier one, all kept as a log without ids cannot tell a repeat "
                 f"from another job: {equal:,}"
             )
+
+    def _opened_together(self) -> Sequence[Rows]:
+        """Open the sources of a format that reads them all at once; empty for other formats."""
+        if self.format.together is None:
+            return ()
+        with ExitStack() as opened:
+            streams = [
+                opened.enter_context(closing(SourceStream(source))) for source in self.sources
+            ]
+            return self.format.together(streams, self.choices)
 
     def _jobs(self) -> Iterator[pl.DataFrame]:
         for number, source in enumerate(self.sources):
@@ -240,8 +264,11 @@ class Reading:
         columns = CANONICAL | {name: OWN_COLUMNS[name] for name in self.format.keeps}
         if self.format.kept is None and not self.choices.keep:
             return columns
-        opened = []
-        for source in self.sources:
+        opened = list(self.together)
+        if opened and self.format.kept is not None:
+            head = Head(self.sources[0].path, b"")
+            columns |= self.format.kept(head, opened[0].columns, self.choices)
+        for source in self.sources if not opened else ():
             with closing(SourceStream(source)) as stream:
                 head = Head(source.path, stream.head)
                 if self.format.side_table(head) is not None:
@@ -263,7 +290,8 @@ class Reading:
         self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]
     ) -> tuple[Iterator[Callable[[], Batch]], ReadingPlan]:
         data = stream.head
-        rows = with_computed(stream.path, self.format.open(stream), self.choices.columns)
+        opened = self.together[number] if self.together else self.format.open(stream)
+        rows = with_computed(stream.path, opened, self.choices.columns)
         head = Head(stream.path, data, stream.file)
         plan = planned(
             SourceContext(head, rows.columns, rows.sample, number, self.choices, self.side_rows)
@@ -370,18 +398,3 @@ def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) 
             outcome.rows.gather(kept), ids, outcome.batch.raw(at), strict=True
         )
     ]
-
-
-def repeated_ids(reading: Reading, trace: Path) -> frozenset[str]:
-    """Return the ids of a written trace to watch: on several rows, or on a refused row too."""
-    ids = pl.scan_parquet(trace, glob=False).select("job_id")
-    watched: set[str] = set()
-    # Equal hashes do not prove equal ids: compare the ids themselves.
-    if (hashes := reading.ids.repeated()).size:
-        suspects = ids.filter(pl.col("job_id").hash().is_in(np.unique(hashes).tolist()))
-        counted = suspects.group_by("job_id").len().filter(pl.col("len") > 1)
-        watched.update(counted.collect()["job_id"].to_list())
-    if reading.lost:
-        lost = sorted({job_id for job_id, *_ in reading.lost})
-        watched.update(ids.filter(pl.col("job_id").is_in(lost)).collect()["job_id"].to_list())
-    return frozenset(watched)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
+from gpuplan.analysis.kubernetes.refusals import not_kubernetes_json, other_answer
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.price_formats.registry import price_formats
@@ -77,7 +78,14 @@ def unknown_log(head: Head) -> InputError:
                 hint=f"gpuplan bill LOG --contracts FILE --invoice {head.path}",
             )
     columns = {log_format.name: log_format.columns for log_format in formats()}
-    return odd_text(head) or other_table(head) or header_error(head, columns) or _unknown_log(head)
+    of_a_cluster = not_kubernetes_json(head.path, head.data) or other_answer(head.path, head.data)
+    return (
+        odd_text(head)
+        or of_a_cluster
+        or other_table(head)
+        or header_error(head, columns)
+        or _unknown_log(head)
+    )
 
 
 def _unknown_log(head: Head) -> InputError:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from csv import DictReader
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_models, gpu_name, same_gpu
-from gpuplan.analysis.price_formats.aws import aws_instances
+from gpuplan.analysis.price_formats.instances import instances
 
 INSTANCE = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
@@ -83,19 +81,6 @@ class SkuGpus:
 
     gpu_type: str
     gpu_h: Fraction
-
-
-@cache
-def instances() -> dict[str, tuple[str, Fraction]]:
-    """Return instance type in lower case -> its GPU and how many of them.
-
-    Those of Azure and Google are from their pages of machine types, as of 2025.
-    """
-    table = {name: (gpu, Fraction(gpus)) for name, (gpu, gpus) in aws_instances().items()}
-    with Path(__file__).with_name("cloud_instances.csv").open(encoding="utf-8") as lines:
-        for row in DictReader(lines):
-            table[row["instance"].lower()] = (row["gpu_type"], Fraction(row["gpus"]))
-    return table
 
 
 def unit_hours(unit: str | None) -> tuple[Fraction, bool] | None:

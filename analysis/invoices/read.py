@@ -10,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.invoices.charges import AMOUNT, Invoice
+from gpuplan.analysis.invoices.charges import AMOUNT, USAGE, Invoice
 from gpuplan.analysis.invoices.focus import FOCUS, NEEDED, as_focus
 from gpuplan.analysis.invoices.format import NOTHING, InvoiceCells, InvoiceFormat
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
@@ -67,6 +67,7 @@ def read_invoice(paths: Sequence[Path], columns: Mapping[str, str] | None = None
             hashes = cells.cells.select(ROW, WHOLE)
             charges = charges.join(hashes, on=ROW, how="left").with_columns(number)
             warnings += _repeated_rows(source.path, charges)
+            warnings += _opposite_signs(source.path, charges)
             frames.append(charges)
             files.append(InputFile(str(source.path), digest, cells.cells.height))
             formats.append(invoice_format.name)
@@ -226,6 +227,18 @@ def _repeated_rows(path: Path, charges: pl.DataFrame) -> list[str]:
     return [
         f"{path}: {counted(repeats.height, 'row')} equal to an earlier one (first in row "
         f"{repeats[ROW][0]}), {usd} billed: they count, as the invoice has them"
+    ]
+
+
+def _opposite_signs(path: Path, charges: pl.DataFrame) -> list[str]:
+    """Return a warning on use whose hours and dollars have different signs."""
+    used = charges.filter(pl.col("kind") == USAGE)
+    rows = used.filter(pl.any_horizontal(pl.col("quantity").sign() * pl.col(*COSTS).sign() < 0))
+    if not rows.height:
+        return []
+    return [
+        f"{path}: {counted(rows.height, 'charge')} of use with a quantity and a cost of different "
+        f"signs (first in row {rows[ROW][0]}): both count as they stand"
     ]
 
 

@@ -75,7 +75,23 @@ SCHEDULER_COLUMNS: dict[str, pl.DataType] = {
 }
 """Fields of the scheduler that a trace keeps where its log has them; all may be null."""
 
-SAME_NAMES = SCHEDULER_COLUMNS.keys() - {LIMIT_COLUMN}
+UTILIZATION_COLUMNS: dict[str, pl.DataType] = {
+    "gpu_util_mean": pl.Float64(),
+    "gpus_idle": pl.Float64(),
+    "gpu_util_coverage": pl.Float64(),
+    "gpu_mem_used_share": pl.Float64(),
+    "gpu_mem_used_gib": pl.Float64(),
+    "gpu_mem_total_gib": pl.Float64(),
+    "gpu_util_source": pl.String(),
+}
+"""What the GPUs of a job did, where the log says so; null where it does not, which is not idle.
+
+Mean percent of the time in which a GPU was in use; GPUs at 0% for the whole run, null where only
+their sum is known; share of the job's GPU-hours that have figures, to which all of these refer;
+share of the GPUs' memory in use; memory in use on the fullest GPU, and that of one GPU; where the
+figures come from."""
+
+SAME_NAMES = (SCHEDULER_COLUMNS.keys() | UTILIZATION_COLUMNS.keys()) - {LIMIT_COLUMN}
 """Of these, the names that columns of a log may have too: ``--keep`` takes them as kept."""
 
 RUNS, REQUEUE = "runs", "requeue_s"
@@ -103,13 +119,32 @@ RUN_COLUMNS: dict[str, pl.DataType] = {
 """Columns of a trace whose log has several runs of a job: the runs, null where a job had one, in
 order; and the seconds between them, null where there are none."""
 
+QUEUE_COLUMNS: dict[str, pl.DataType] = {
+    "queue": pl.String(),
+    "cluster_queue": pl.String(),
+    "reserved_time": SUBMIT_TYPE,
+    "preemptions": pl.Int32(),
+    "wait_includes_attempts": pl.Boolean(),
+}
+"""What the traces of Kubernetes logs keep of queues: the queue of the user and that of the
+cluster, when quota was reserved, how often a job was preempted, and whether its wait has attempts
+in it that the log forgot. All may be null."""
+
 STEPS = "steps"
 """Column of the traces of logs that record training steps: what a job has to do."""
 
 OWN_COLUMNS: dict[str, pl.DataType] = {STEPS: pl.Float64()}
 """Columns that only the traces of some log formats have, by name; after the canonical ones."""
 
-TRACE_COLUMNS = (*CANONICAL, *OWN_COLUMNS, *SCHEDULER_COLUMNS, *RUN_COLUMNS, *RUN_FIELDS)
+TRACE_COLUMNS = (
+    *CANONICAL,
+    *OWN_COLUMNS,
+    *SCHEDULER_COLUMNS,
+    *UTILIZATION_COLUMNS,
+    *QUEUE_COLUMNS,
+    *RUN_COLUMNS,
+    *RUN_FIELDS,
+)
 """What a trace may hold: one that was kept when it held less is made anew."""
 
 REQUIRED = ("submit_time", "duration_s", "num_gpus")

@@ -18,6 +18,7 @@ from gpuplan.analysis.job_table.schema import (
     SOURCE,
     STEPS,
     SUBMIT_TYPE,
+    UTILIZATION_COLUMNS,
     Provenance,
 )
 from gpuplan.analysis.log_formats.format import (
@@ -64,7 +65,7 @@ def _extra_columns(
     head: Head, columns: Sequence[str], choices: IngestOptions
 ) -> dict[str, pl.DataType]:
     """Return the columns besides the canonical ones: all that ingest itself wrote."""
-    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS}
+    written_by_ingest = {SOURCE: pl.String(), **OWN_COLUMNS, **UTILIZATION_COLUMNS}
     if _provenance(head) is None:
         return {name: kind for name, kind in written_by_ingest.items() if name in columns}
     written = pl.read_parquet_schema(head.file or head.path)

@@ -25,6 +25,28 @@ LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
+class KubernetesOptions:
+    """The user's options about logs of Kubernetes.
+
+    Attributes:
+        gpu_resources: more resources that are GPUs (``--gpu-resource``).
+        user_label: label or annotation that names the user (``--user-label``).
+        node_types: JSON with the GPU type of nodes (``--node-types``).
+        include_cpu: whether pods without GPUs are jobs (``--include-cpu``).
+        gang: whether the pods of a plain Job are one job (``--gang job``) or one each (``pod``);
+            None where the log decides.
+        metrics: name of a metric -> file whose series have no name (``--metric``).
+    """
+
+    gpu_resources: tuple[str, ...] = ()
+    user_label: str | None = None
+    node_types: Path | None = None
+    include_cpu: bool = False
+    gang: str | None = None
+    metrics: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class IngestOptions:
     """The user's options about the sources.
 
@@ -39,6 +61,7 @@ class IngestOptions:
         scheduler: whether to keep the fields of the scheduler (``--twin``); None for what the
             format does by default.
         values: canonical column -> word of the log in lower case -> value (``--map-value``).
+        kubernetes: what only logs of Kubernetes need.
     """
 
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -50,6 +73,7 @@ class IngestOptions:
     is_forced: bool = False
     scheduler: bool | None = None
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    kubernetes: KubernetesOptions = field(default_factory=KubernetesOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +145,9 @@ class LogFormat:
             of a source and the user's options.
         has_scheduler: whether it records fields of a scheduler, such as limits and partitions.
         has_runs: whether several rows may be runs of one job, which its traces then keep.
+        together: opens all sources of a log at once, as objects of one may tell of another's jobs;
+            one `Rows` per source. ``open`` is that of a source alone.
+        may_be_empty: whether a source without jobs is an answer, and not a mistake.
     """
 
     name: str
@@ -140,6 +167,8 @@ class LogFormat:
     kept: Callable[[Head, Sequence[str], IngestOptions], Mapping[str, pl.DataType]] | None = None
     has_scheduler: bool = False
     has_runs: bool = False
+    together: Callable[[Sequence[SourceStream], IngestOptions], Sequence[Rows]] | None = None
+    may_be_empty: bool = False
 
 
 @cache

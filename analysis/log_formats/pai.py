@@ -13,12 +13,21 @@ The sample of 100,000 jobs that comes with the simulator has one row per job. It
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_names
-from gpuplan.analysis.log_formats.format import LOST, LogFormat, SideTable, SourceContext, need
+from gpuplan.analysis.job_table.schema import UTILIZATION_COLUMNS
+from gpuplan.analysis.log_formats.format import (
+    LOST,
+    IngestOptions,
+    LogFormat,
+    SideTable,
+    SourceContext,
+    need,
+)
 from gpuplan.analysis.reading.batch import Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, states, text
@@ -74,8 +83,9 @@ def sample_plan(context: SourceContext) -> ReadingPlan:
     )
 
 
-JOBS, TASKS, INSTANCES, TAGS = (
+JOBS, TASKS, INSTANCES, TAGS, SENSORS = (
     "pai_job_table", "pai_task_table", "pai_instance_table", "pai_group_tag_table",
+    "pai_sensor_table",
 )  # fmt: skip
 TABLES = {
     JOBS: ("job_name", "inst_id", "user", "status", "start_time", "end_time"),
@@ -84,6 +94,9 @@ TABLES = {
     INSTANCES: ("job_name", "task_name", "inst_name", "worker_name", "inst_id", "status",
                 "start_time", "end_time", "machine"),
     TAGS: ("inst_id", "user", "gpu_type_spec", "group", "workload"),
+    SENSORS: ("job_name", "task_name", "worker_name", "inst_id", "machine", "gpu_name", "cpu_usage",
+              "gpu_wrk_util", "avg_mem", "max_mem", "avg_gpu_wrk_mem", "max_gpu_wrk_mem", "read",
+              "write", "read_count", "write_count"),
 }  # fmt: skip
 STATUSES = {
     "terminated": "completed",
@@ -101,12 +114,19 @@ Schema = dict[str, pl.DataType]
 TASK_SCHEMA: Schema = {
     "job_name": pl.String(),
     "gpu_percent": pl.Float64(),
+    "gpu_workers": pl.Float64(),
     "workers": pl.Float64(),
     "start_s": pl.Float64(),
     "gpu_type": pl.String(),
     "other_gpu_type": pl.String(),
 }
 INSTANCE_SCHEMA: Schema = {"job_name": pl.String(), "start_s": pl.Float64(), "end_s": pl.Float64()}
+SENSOR_SCHEMA: Schema = {
+    "job_name": pl.String(),
+    "used_percent": pl.Float64(),
+    "sensors": pl.Float64(),
+    "memory_gb": pl.Float64(),
+}
 TAG_SCHEMA: Schema = {"inst_id": pl.String(), "workload": pl.String()}
 
 
@@ -119,7 +139,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
         raise InputError(
             context.head.path,
             f"is {JOBS}, which has no GPUs",
-            expected=f"{TASKS} with it; {INSTANCES} and {TAGS} are read too where they are given",
+            expected=f"{TASKS} with it; {INSTANCES}, {TAGS} and {SENSORS} are read too where they "
+            "are given",
             hint="name all tables in one command, or the folder that holds them",
         )
     task, instance, tag = (pl.col(name).struct.field for name in ("task", "instance", "tag"))
@@ -144,6 +165,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
             _side_row(context, TASKS, "job_name", "task", TASK_SCHEMA),
             _side_row(context, INSTANCES, "job_name", "instance", INSTANCE_SCHEMA),
             _side_row(context, TAGS, "inst_id", "tag", TAG_SCHEMA),
+            _side_row(context, SENSORS, "job_name", "sensor", SENSOR_SCHEMA),
         ),
         jobs={
             "job_class": tag("workload"),
@@ -152,6 +174,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
             "num_gpus": task("gpu_percent") / 100,
             "num_workers": task("workers").clip(1, 2**31 - 1),
             "gpu_type": pl.when(~types_differ).then(task("gpu_type")),
+            **_utilization(),
         },
         rules=(
             Rule("missing", "start_time", SECONDS,
@@ -173,6 +196,36 @@ def _plan(context: SourceContext) -> ReadingPlan:
         notes=(SHIFTED, *notes),
         relative_time=True,
     )  # fmt: skip
+
+
+def _utilization() -> dict[str, pl.Expr]:
+    """Return `UTILIZATION_COLUMNS` from the sensors of the workers of a job.
+
+    A sensor tells the GPUs in use in percent of one, so those of a job add up. Of a job whose
+    sensors are not all 0 it is not known which of its GPUs idled.
+    """
+    task, sensor = (pl.col(name).struct.field for name in ("task", "sensor"))
+    coverage = (sensor("sensors") / task("gpu_workers")).clip(0, 1)
+    requested = task("gpu_percent") * coverage
+    is_read = (requested > 0) & ~sensor(LOST).fill_null(True)
+    used = sensor("used_percent")
+    nothing = pl.lit(None, pl.Float64)
+    return {
+        "gpu_util_mean": pl.when(is_read).then((100 * used / requested).clip(0, 100)),
+        "gpus_idle": pl.when(is_read & (used == 0)).then(requested / 100),
+        "gpu_util_coverage": pl.when(is_read).then(coverage),
+        "gpu_mem_used_share": nothing,
+        "gpu_mem_used_gib": pl.when(is_read).then(sensor("memory_gb")),
+        "gpu_mem_total_gib": nothing,
+        "gpu_util_source": pl.when(is_read).then(pl.lit("pai sensors")),
+    }
+
+
+def _kept_columns(
+    head: Head, columns: Sequence[str], choices: IngestOptions
+) -> dict[str, pl.DataType]:
+    """Return the columns on utilization, which sensors beside the jobs tell."""
+    return {} if is_sample(tuple(columns)) else UTILIZATION_COLUMNS
 
 
 def _side_row(context: SourceContext, table: str, key: str, name: str, schema: Schema) -> Field:
@@ -205,6 +258,7 @@ def _plan_tasks(context: SourceContext) -> ReadingPlan:
         ),
         jobs={
             "gpu_percent": pl.col("workers") * pl.col("percent").fill_null(0),
+            "gpu_workers": pl.when(asks).then("workers").otherwise(0.0),
             "start_s": _time("began_s"),
             "gpu_type": gpu,
             "other_gpu_type": gpu,
@@ -221,7 +275,7 @@ def _plan_tasks(context: SourceContext) -> ReadingPlan:
 
 def _tasks_per_job(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.group_by("job_name").agg(
-        pl.sum("gpu_percent", "workers"),
+        pl.sum("gpu_percent", "gpu_workers", "workers"),
         pl.min("start_s", "gpu_type"),
         pl.max("other_gpu_type"),
         pl.any(LOST),
@@ -255,10 +309,33 @@ def _tags_per_job(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.group_by("inst_id").agg(pl.min("workload"), pl.any(LOST))
 
 
+def _plan_sensors(context: SourceContext) -> ReadingPlan:
+    percent = pl.col("percent")
+    return ReadingPlan(
+        fields=(
+            text("job_name", "job_name", required=True),
+            number("percent", "gpu_wrk_util"),
+            number("memory_gb", "max_gpu_wrk_mem"),
+        ),
+        jobs={
+            "used_percent": pl.when(percent >= 0).then(percent),
+            "sensors": (percent >= 0).fill_null(False),
+        },
+        schema=SENSOR_SCHEMA,
+    )
+
+
+def _sensors_per_job(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by("job_name").agg(
+        pl.sum("used_percent", "sensors"), pl.max("memory_gb"), pl.any(LOST)
+    )
+
+
 SIDE_TABLES = {
     TASKS: SideTable(TASKS, "job_name", _plan_tasks, _tasks_per_job),
     INSTANCES: SideTable(INSTANCES, "job_name", _plan_instances, _instances_per_job),
     TAGS: SideTable(TAGS, "inst_id", _plan_tags, _tags_per_job),
+    SENSORS: SideTable(SENSORS, "job_name", _plan_sensors, _sensors_per_job),
 }
 
 
@@ -308,10 +385,12 @@ PAI = LogFormat(
     name="pai",
     description="Alibaba PAI (gpu-v2020): its tables, or the simulator's sample",
     source="alibaba/clusterdata on GitHub, cluster-trace-gpu-v2020: pai_job_table.csv and "
-    "pai_task_table.csv, with pai_instance_table.csv and pai_group_tag_table.csv if you have them",
+    "pai_task_table.csv, with pai_instance_table.csv, pai_group_tag_table.csv and "
+    "pai_sensor_table.csv if you have them",
     recognizes=_recognizes,
     plan=_plan,
     open=_open,
     jobs_table=JOBS,
     side_table=_side_field,
+    kept=_kept_columns,
 )

@@ -12,10 +12,14 @@ from gpuplan.analysis.log_formats.acmetrace import KALOS, SEREN
 from gpuplan.analysis.log_formats.azure_llm import AZURE_LLM
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.dilu import DILU
+from gpuplan.analysis.log_formats.dstack import DSTACK
 from gpuplan.analysis.log_formats.format import LogFormat, SideTable
 from gpuplan.analysis.log_formats.gavel import GAVEL
 from gpuplan.analysis.log_formats.genai import GENAI
 from gpuplan.analysis.log_formats.helios import HELIOS
+from gpuplan.analysis.log_formats.kube import KUBE
+from gpuplan.analysis.log_formats.kube_metrics import KUBE_METRICS
+from gpuplan.analysis.log_formats.kueue import KUEUE
 from gpuplan.analysis.log_formats.mapped import CSV
 from gpuplan.analysis.log_formats.openb import OPENB
 from gpuplan.analysis.log_formats.pai import PAI
@@ -26,6 +30,7 @@ from gpuplan.analysis.log_formats.spot_gpu import SPOT_GPU
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.log_formats.tiresias import TIRESIAS
 from gpuplan.analysis.log_formats.wandb import WANDB_FORMAT
+from gpuplan.analysis.log_formats.yunikorn import YUNIKORN
 from gpuplan.analysis.plugins import Registry
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.plan import ReadingPlan
@@ -39,10 +44,14 @@ FORMATS = Registry(
         CANONICAL_FORMAT,
         CSV,
         DILU,
+        DSTACK,
         GAVEL,
         GENAI,
         HELIOS,
         KALOS,
+        KUBE,
+        KUBE_METRICS,
+        KUEUE,
         OPENB,
         PAI,
         PHILLY_FORMAT,
@@ -53,6 +62,7 @@ FORMATS = Registry(
         SWF,
         TIRESIAS,
         WANDB_FORMAT,
+        YUNIKORN,
     ),
     calls={"plan": ReadingPlan, "open": Rows, "side_table": (SideTable, NoneType)},
     optional_calls={"recognizes": (str, NoneType)},

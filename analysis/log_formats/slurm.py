@@ -9,7 +9,7 @@ The objects of ``sacct --json`` are turned into the columns of ``sacct --parsabl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.job_table.gpu_names import gpu_names
 from gpuplan.analysis.job_table.schema import CANONICAL, SUBMIT_TYPE
-from gpuplan.analysis.log_formats.format import LogFormat, SourceContext
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.log_formats.sacct_command import (
     FREE_TEXT,
     IDS,
@@ -37,6 +37,7 @@ from gpuplan.analysis.log_formats.slurm_cells import (
     is_step,
     job_id,
     join,
+    of_distinct,
     other_devices,
     owner,
     state,
@@ -46,6 +47,13 @@ from gpuplan.analysis.log_formats.slurm_scheduler import (
     kept_columns,
     scheduler_fields,
     scheduler_values,
+)
+from gpuplan.analysis.log_formats.slurm_steps import USAGE, with_steps
+from gpuplan.analysis.log_formats.slurm_utilization import (
+    utilization_columns,
+    utilization_fields,
+    utilization_tallies,
+    utilization_values,
 )
 from gpuplan.analysis.reading.batch import EARLY, OTHER_DEVICES, SET_BACK, Rows, Tally
 from gpuplan.analysis.reading.delimited import Layout, open_table
@@ -68,7 +76,8 @@ STATE = CANONICAL["state"]
 def _open(stream: SourceStream) -> Rows:
     if Head(stream.path, stream.head).is_json:
         return open_records(stream, flatten, JSON_COLUMNS, key="jobs")
-    return open_table(stream, _layout)
+    rows = open_table(stream, _layout)
+    return with_steps(rows, next((name for name in IDS if name in rows.columns), None))
 
 
 def _layout(line: str) -> Layout:
@@ -78,7 +87,24 @@ def _layout(line: str) -> Layout:
     free = next((name for name in reversed(names) if name in FREE_TEXT), None)
     if separator == ",":
         return Layout(separator, any_case=True)
-    return Layout(separator, quotes=False, any_case=True, free=free, ends_lines=True)
+    part = _is_step_line(separator, names) if USAGE in names else None
+    return Layout(
+        separator, quotes=False, any_case=True, free=free, ends_lines=True, continues=part
+    )
+
+
+def _is_step_line(separator: str, names: Sequence[str]) -> Callable[[bytes], bool] | None:
+    """Return what tells the line of a step, which belongs to a job above it."""
+    ident = next((name for name in IDS if name in names), None)
+    if ident is None:
+        return None
+    at, mark = names.index(ident), separator.encode()
+
+    def is_step_line(line: bytes) -> bool:
+        cells = line.split(mark, at + 1)
+        return len(cells) > at and b"." in cells[at]
+
+    return is_step_line
 
 
 def _separator(line: str) -> str:
@@ -91,7 +117,11 @@ def _plan(context: SourceContext) -> ReadingPlan:
     has = frozenset(context.columns)
     zone = context.choices.time_zone or "UTC"
     keeps = context.choices.scheduler is not False
-    fields = (*_fields(has, zone), *(scheduler_fields(has) if keeps else ()))
+    fields = (
+        *_fields(has, zone),
+        *(scheduler_fields(has) if keeps else ()),
+        *utilization_fields(has),
+    )
     source = {f.name: f.source for f in fields}
 
     def value(name: str, kind: pl.DataType | None = None) -> pl.Expr:
@@ -102,6 +132,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         _gpus(value(f"{kind}tres_gpus"), value(f"{kind}gres_gpus") * nodes)
         for kind in ("alloc", "req")
     )
+    held = pl.coalesce(allocated, requested, 0.0)
     start, ended = (value(name, SUBMIT_TYPE) for name in ("start_time", "ended"))
     word = value("word", STATE).fill_null("unknown")
     span = (ended.to_physical() - start.to_physical()) / MICROS
@@ -126,11 +157,12 @@ def _plan(context: SourceContext) -> ReadingPlan:
         jobs={
             "queue_s": pl.when(~never & (waited >= 0)).then(waited),
             "duration_s": pl.when(~never).then(ran),
-            "num_gpus": pl.coalesce(allocated, requested, 0.0),
+            "num_gpus": held,
             "num_workers": nodes,
             "gpu_type": gpu_names(pl.when(~is_mixed).then(named)),
             "state": pl.when(never).then(pl.lit("not_started", STATE)).otherwise(word),
             **(scheduler_values(has, zone, ended, never) if keeps else {}),
+            **utilization_values(has, held, named, never),
         },
         rules=(
             Rule("negative_duration", clock, "seconds, at least 0", value("elapsed_s") < 0),
@@ -141,7 +173,8 @@ def _plan(context: SourceContext) -> ReadingPlan:
                  ~never & ran.is_null() & ~word.is_in(["running", "unknown"])),
         ),
         left_out=(
-            Tally("steps of jobs left out (the row of the job counts)", is_step(source["job_id"])),
+            Tally("steps of jobs left out (the row of the job counts)", is_step(source["job_id"]),
+                  "steps"),
         ),
         tallies=(
             Tally("jobs whose Elapsed is not End - Start by more than 1 s (Elapsed counts, without "
@@ -151,6 +184,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
                   ~never & (waited < 0)),
             Tally(OTHER_DEVICES, is_other),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
+            *utilization_tallies(has, held, named),
         ),
         notes=tuple(_notes(context, has, zone)),
         time_zone=zone,
@@ -158,6 +192,13 @@ def _plan(context: SourceContext) -> ReadingPlan:
         verbatim=("timelimit",),
         join=join(run_start, is_mixed),
     )  # fmt: skip
+
+
+def _kept_columns(
+    head: Head, columns: Sequence[str], choices: IngestOptions
+) -> dict[str, pl.DataType]:
+    """Return the columns that a trace keeps: the scheduler's, and those on utilization."""
+    return kept_columns(head, columns, choices) | utilization_columns(set(columns))
 
 
 def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
@@ -191,10 +232,13 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
         if column in has:
             is_tres = column.endswith("tres")
             expected = "resources like cpu=8,gres/gpu=4" if is_tres else "resources like gpu:a100:4"
-            fields.append(Field(f"{column}_gpus", column, devices(column), expected))
-            fields.append(Field(f"{column}_type", column, device_type(column)))
             is_other = (other_devices(column).list.len() > 0).fill_null(False)
-            fields.append(Field(f"{column}_other", column, is_other))
+            read = of_distinct(devices(column), column, pl.Float64())
+            fields.append(Field(f"{column}_gpus", column, read, expected))
+            read = of_distinct(device_type(column), column, pl.String())
+            fields.append(Field(f"{column}_type", column, read))
+            read = of_distinct(is_other, column, pl.Boolean())
+            fields.append(Field(f"{column}_other", column, read))
     return tuple(fields)
 
 
@@ -264,7 +308,7 @@ SLURM_FORMAT = LogFormat(
     plan=_plan,
     open=_open,
     takes_zone=True,
-    kept=kept_columns,
+    kept=_kept_columns,
     has_scheduler=True,
     has_runs=True,
 )

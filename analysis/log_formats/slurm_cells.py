@@ -15,8 +15,10 @@ from gpuplan.analysis.job_table.schema import (
     RUN_FIELDS,
     RUNS,
     SCHEDULER_COLUMNS,
+    UTILIZATION_COLUMNS,
 )
 from gpuplan.analysis.log_formats.format import state_words
+from gpuplan.analysis.log_formats.joined_utilization import of_weights, weight_sums, with_weights
 from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
@@ -49,6 +51,9 @@ FOREVER_S = 366 * 86400
 MOST_WORKERS = 2**31 - 1
 MIXED = ","
 """Marks several GPU types; it cannot be the name of a type."""
+READ = "\0read"
+FEW_DISTINCT = 4
+"""A batch with this many times fewer distinct cells than rows is read cell by distinct cell."""
 RUN = (*KEY, "component", "submit_time")
 OWNER = ("user", "account", "cluster")
 PER_JOB = ("user", "group", "job_class", "gpu_type", "priority", "deadline_s")
@@ -119,6 +124,29 @@ def time_limit_s(cell: pl.Expr) -> pl.Expr:
     )
     parsed = pl.when(days.is_not_null()).then(with_days).otherwise(plain)
     return pl.when(cell.str.to_lowercase() == "unlimited").then(FOREVER_S).otherwise(parsed)
+
+
+def of_distinct(value: pl.Expr, source: str, kind: pl.DataType) -> pl.Expr:
+    """Return a reading of cells that computes each distinct cell once: few differ in most logs.
+
+    Args:
+        value: the reading, of a cell alone.
+        source: the column that it reads.
+        kind: the type of its values.
+    """
+
+    def read(cells: pl.Series) -> pl.Series:
+        rows = cells.alias(source).to_frame()
+        distinct = rows.unique()
+        if distinct.height * FEW_DISTINCT > rows.height:
+            return rows.select(value.cast(kind).alias(source)).to_series()
+        read_once = distinct.with_columns(value.cast(kind).alias(READ))
+        joined = rows.join(
+            read_once, on=source, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined[READ].alias(source)
+
+    return pl.col(source).map_batches(read, return_dtype=kind, is_elementwise=True)
 
 
 def tres_gpus(source: str) -> pl.Expr:
@@ -222,17 +250,18 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
 
     The GPUs and workers of the components of a run add up, its duration is the longest of theirs.
     The durations of the runs add up; GPUs and workers are those of the first run that started, the
-    state is that of the last, what the scheduler recorded that of the first. All runs stand in
-    `RUNS`, the time between them in `REQUEUE`. A run that occurs twice, as in the dumps of two
-    months, counts once, by its later row. If an id has several owners, the jobs of the later ones
-    are called ``12-2``, ``12-3``.
+    state is that of the last, what the scheduler recorded that of the first, utilization is a mean
+    over GPU-hours. All runs stand in `RUNS`, the time between them in `REQUEUE`. A run that occurs
+    twice, as in the dumps of two months, counts once, by its later row. If an id has several
+    owners, the jobs of the later ones are called ``12-2``, ``12-3``.
     """
     started = pl.col("start_time").is_not_null()
     last_state = pl.col("state").filter(started).last()
     recorded = [name for name in SCHEDULER_COLUMNS if name in rows.columns]
     is_mixed = pl.col("is_mixed").any() | (pl.col("gpu_type").drop_nulls().n_unique() > 1)
     runs = (
-        rows.with_row_index(FIRST)
+        with_weights(rows)
+        .with_row_index(FIRST)
         .filter(started | ~started.any().over(RUN))
         .sort(pl.col("state") == "running", FIRST, descending=[True, False])
         .unique([*RUN, "start_time"], keep="last", maintain_order=True)
@@ -243,6 +272,7 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col(FIRST, "submit_time", "queue_s", "start_time", "state", "source_state").first(),
             pl.col("duration_s").max(),
             pl.col(recorded).first(),
+            *weight_sums(rows),
             pl.col("num_gpus").sum(),
             pl.col("num_workers").cast(pl.Int64).sum(),
             *(pl.col(name).drop_nulls().first() for name in PER_JOB if name != "gpu_type"),
@@ -271,20 +301,23 @@ def one_job_each(rows: pl.DataFrame) -> pl.DataFrame:
             pl.col("is_mixed").any(),
             started.sum().clip(1).alias("attempts"),
             pl.col(recorded).first(),
+            *weight_sums(rows),
             pl.when(pl.len() > 1).then(pl.col("this_run").implode()).alias(RUNS),
             pl.when(started.sum() > 1).then(_between_runs_s()).alias(REQUEUE),
         )
     )
     nth = pl.int_range(1, pl.len() + 1).over("job_id")
     own_id = pl.when(nth > 1).then(pl.format("{}-{}", "job_id", nth)).otherwise("job_id")
-    jobs = jobs.sort(FIRST).with_columns(own_id.alias("job_id"))
+    jobs = jobs.sort(FIRST).with_columns(own_id.alias("job_id"), *of_weights(rows))
     canonical = [
         pl.col(name).clip(upper_bound=MOST_WORKERS).cast(kind)
         if name == "num_workers"
         else pl.col(name).cast(kind)
         for name, kind in CANONICAL.items()
     ]
-    kept = [name for name in (*recorded, *RUN_COLUMNS) if name in rows.columns]
+    kept = [
+        name for name in (*recorded, *UTILIZATION_COLUMNS, *RUN_COLUMNS) if name in rows.columns
+    ]
     return jobs.select(*canonical, *kept, "is_mixed", FIRST)
 
 

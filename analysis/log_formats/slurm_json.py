@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from gpuplan.analysis.log_formats.slurm_steps import usage_of_json
 from gpuplan.analysis.reading.records import Cell
 from gpuplan.analysis.reading.records import text as text_cell
 
 JSON_COLUMNS = (
     "jobid", "user", "account", "partition", "qos", "state", "submit", "eligible", "start", "end",
     "elapsedraw", "timelimit", "reqnodes", "nnodes", "reqtres", "alloctres", "priority", "reason",
-    "flags", "reservation", "nodelist", "submitline", "cluster",
+    "flags", "reservation", "nodelist", "admincomment", "tresusageinave",
+    "submitline", "cluster",
 )  # fmt: skip
 NODES_OF_TRES = re.compile(r"(?:^|,)node=([0-9]+)(?:,|$)")
 NO_VALUE, INFINITE = 4294967294, 4294967295
@@ -19,12 +21,14 @@ NO_VALUE, INFINITE = 4294967294, 4294967295
 
 
 def flatten(job: dict[str, Any]) -> dict[str, Cell]:
-    """Return the cells of a job; its steps lie in it and are not read. Raises `ValueError`."""
+    """Return the cells of a job, with the usage of the steps in it. Raises `ValueError`."""
     time, tres, state = _object(job, "time"), _object(job, "tres"), job.get("state")
     names = ("user", "account", "partition", "qos", "cluster")
     owner = job.get("association")
     owner = owner if isinstance(owner, dict) else {}
     reason = state.get("reason") if isinstance(state, dict) else job.get("state_reason")
+    comment = job.get("comment")
+    comment = comment.get("administrator") if isinstance(comment, dict) else None
     reservation = job.get("reservation")
     if isinstance(reservation, dict):
         reservation = reservation.get("name")
@@ -49,6 +53,8 @@ def flatten(job: dict[str, Any]) -> dict[str, Cell]:
         "flags": _words(job.get("flags")),
         "reservation": _word(reservation),
         "nodelist": _word(job.get("nodes")),
+        "admincomment": _word(comment or job.get("admin_comment")),
+        "tresusageinave": usage_of_json(job.get("steps")),
         "submitline": _word(job.get("submit_line")),
     }
 

@@ -13,10 +13,10 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.storage.toml_source import read_toml, statements
@@ -179,11 +179,6 @@ def instant_us(at: object, zone: tzinfo) -> int | None:
     return (local - EPOCH) // timedelta(microseconds=1)
 
 
-def zone_of(time_zone: str | None) -> tzinfo:
-    """Return a time zone by its name; UTC without one."""
-    return UTC if time_zone is None else ZoneInfo(time_zone)
-
-
 def make_contracts(
     pools: list[PaidPool],
     prices: list[DatedPrice],
@@ -223,7 +218,7 @@ def read_contracts(path: Path, time_zone: str | None = None) -> Contracts:
         InputError: no such file, not TOML, or an entry that cannot be used; with its line.
     """
     text, data = read_toml(path, Decimal)
-    zone = zone_of(time_zone)
+    zone = zone_named(time_zone)
     rows = _rows(text)
     for name in data:
         if name not in TABLES:
@@ -235,12 +230,14 @@ def read_contracts(path: Path, time_zone: str | None = None) -> Contracts:
             )
     pools: list[PaidPool] = []
     prices: list[DatedPrice] = []
+    first: dict[DatedPrice, int | None] = {}
     for name in TABLES:
         for place, entry in enumerate(_entries(path, data, name)):
             cells = _Cells(path, name, entry, rows.get((name, place), {}), zone)
             cells.check_keys()
             if name == "price":
-                prices.append(cells.price())
+                prices.append(price := cells.price())
+                cells.check_first(price, first)
             else:
                 pools.append(cells.pool(OWNED if name == "owned" else COMMITTED))
     if not pools and not prices:
@@ -310,6 +307,16 @@ class _Cells:
                 have = f"[[{self.table}]] has no {key!r}"
                 raise self.error("", have, f"{key!r} in each [[{self.table}]]")
 
+    def check_first(self, price: DatedPrice, first: dict[DatedPrice, int | None]) -> None:
+        """Raise `InputError` on a second price of one type, kind and date; note the line."""
+        key = replace(price, usd_per_gpu_h=Fraction())
+        if key not in first:
+            first[key] = self.rows.get("")
+            return
+        problem = f"a second price of {price.gpu_type} ({price.kind}) from the same date"
+        problem += f"; the first is on line {first[key]}" if first[key] else ""
+        raise InputError(self.path, problem, row=self.rows.get(""), hint="keep one of the two")
+
     def pool(self, market: str) -> PaidPool:
         """Return the entry as a pool. Raises `InputError`."""
         gpus = self.entry["gpus"]
@@ -343,7 +350,9 @@ class _Cells:
         is_number = isinstance(usd, int | Decimal) and not isinstance(usd, bool)
         if not is_number or not Decimal(usd).is_finite() or not 0 <= usd <= MOST_USD_PER_GPU_H:
             expected = f"dollars per GPU-hour, 0 to {MOST_USD_PER_GPU_H:,}"
-            raise self.error("usd_per_gpu_h", f"found {usd!s}", expected)
+            value = repr(usd) if isinstance(usd, str) else str(usd)
+            expected += ", without quotes" if isinstance(usd, str) else ""
+            raise self.error("usd_per_gpu_h", f"found {value}", expected)
         return Fraction(usd)
 
     def instant(self, key: str, otherwise: int) -> int:

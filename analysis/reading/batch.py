@@ -70,11 +70,13 @@ class Rows:
         sample: cells of a few first rows, for a look at them.
         batches: takes the columns wanted and yields, in order, functions that each make one
             `Batch`. They may be called in any thread.
+        notes: what the source says of itself, and what was found when it was opened.
     """
 
     columns: tuple[str, ...]
     sample: tuple[dict[str, str | None], ...]
     batches: Callable[[Sequence[str]], Iterator[Callable[[], Batch]]]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,9 @@ class Tally:
     Attributes:
         what: the description of the rows.
         counted: true in the rows to count; over fields and canonical columns.
+        reason: machine word of rows that are left out; empty where none is needed.
     """
 
     what: str
     counted: pl.Expr
+    reason: str = ""

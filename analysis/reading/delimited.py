@@ -34,6 +34,7 @@ from gpuplan.analysis.reading.unreadable import odd_text
 
 BLOCK_BYTES = 1 << 23
 SAMPLE_BYTES = 8192
+MOST_GROUP_BYTES = 1 << 20
 NEWLINE = ord("\n")
 HELD = "\x1f"
 """Stands for a separator inside free text while a line is split."""
@@ -53,6 +54,8 @@ class Layout:
         free: column of free text, which takes the separators that a line has too many; only
             without ``quotes``.
         ends_lines: whether the program that writes it ends every line, the last one too.
+        continues: tells a line that belongs to the one above it: both are in one batch, unless
+            there are very many.
     """
 
     separator: str = ","
@@ -62,6 +65,7 @@ class Layout:
     clean: Callable[[bytes], bytes] | None = None
     free: str | None = None
     ends_lines: bool = False
+    continues: Callable[[bytes], bool] | None = None
 
 
 COMMA = Layout()
@@ -151,6 +155,9 @@ def _batches(
         if last and not rest:
             return
         block, rest = (rest, b"") if last else _whole_lines(rest, chunk)
+        if layout.continues is not None and not last:
+            end = _last_group(block, layout.continues)
+            block, rest = block[:end], block[end:] + rest
         if len(rest) > MOST_LINE_BYTES:
             raise long_line(stream.path, first + block.count(b"\n") + rest.count(b"\n"))
         if block and layout.clean is not None:
@@ -177,6 +184,17 @@ def _whole_lines(rest: bytes, chunk: bytes) -> tuple[bytes, bytes]:
     if end == 0:
         return b"", rest + chunk
     return b"".join((rest, memoryview(chunk)[:end])), chunk[end:]
+
+
+def _last_group(block: bytes, continues: Callable[[bytes], bool]) -> int:
+    """Return where the last line begins that does not continue another; the end for very many."""
+    end = len(block)
+    while end > len(block) - MOST_GROUP_BYTES and end > 0:
+        begin = block.rfind(b"\n", 0, end - 1) + 1
+        if not continues(block[begin:end]):
+            return begin
+        end = begin
+    return len(block)
 
 
 def _same(batch: Batch) -> Batch:

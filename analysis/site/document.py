@@ -6,28 +6,22 @@ Tables: ``node``, ``partition``, ``qos``, ``account``, ``priority``, ``backfill`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.typed_tables import leaves, nested
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.notation import expand_hosts, split_hosts
-from gpuplan.analysis.site.schema import (
-    CalibrationTable,
-    SiteSettings,
-    leaves,
-    nested,
-    read_settings,
-)
+from gpuplan.analysis.site.schema import CalibrationTable, SiteSettings, read_settings
 from gpuplan.analysis.storage.toml_source import lines, parse_toml
+from gpuplan.analysis.storage.toml_text import toml_key, toml_value
 
 TABLES = ("node", "partition", "qos", "account", "priority", "backfill")
-BARE = re.compile(r"[A-Za-z0-9_-]+")
 CALIBRATION = "calibration"
 A_TWIN = "a file written by gpuplan calibrate"
 CALIBRATE = "write it again: gpuplan calibrate LOG --slurm-conf FILE -o twin.toml"
@@ -210,7 +204,7 @@ def twin_text(document: SiteDocument, calibration: Mapping[str, Any]) -> str:
         lines += _table({name: document.tables.get(name, {})}, (), sources)
     for event in document.tables.get("event", []):
         lines += ["", "[[event]]"]
-        lines += [f"{_key(k)} = {_value(v)}" for k, v in event.items() if v is not None]
+        lines += [f"{toml_key(k)} = {toml_value(v)}" for k, v in event.items() if v is not None]
     facts = {**calibration, "sources": {key: sources[key] for key in sorted(sources)}}
     lines += _table({CALIBRATION: facts}, (), {})
     return "\n".join(lines) + "\n"
@@ -222,33 +216,12 @@ def _table(
     plain = {k: v for k, v in table.items() if not isinstance(v, Mapping) and v is not None}
     lines = []
     if plain and above:
-        lines += ["", f"[{'.'.join(map(_key, above))}]"]
+        lines += ["", f"[{'.'.join(map(toml_key, above))}]"]
         for key, value in plain.items():
             source = sources.get(dotted(*above, key))
             remark = f"  # {source}" if source else ""
-            lines.append(f"{_key(key)} = {_value(value)}{remark}")
+            lines.append(f"{toml_key(key)} = {toml_value(value)}{remark}")
     for key, value in table.items():
         if isinstance(value, Mapping):
             lines += _table(value, (*above, key), sources)
     return lines
-
-
-def _key(name: str) -> str:
-    return name if BARE.fullmatch(name) else _text(name)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    return _text(str(value))
-
-
-def _text(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return (
-        '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in escaped) + '"'
-    )

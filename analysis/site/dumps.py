@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, capacity, gpu_limit, gpus_of
@@ -203,6 +203,6 @@ def _second(text: str, zone: str) -> int | None:
         return int(text)
     try:
         time = datetime.fromisoformat(text)
-        return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())
+        return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
     except (ValueError, OverflowError):
         return None

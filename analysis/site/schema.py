@@ -6,25 +6,19 @@ slurm.conf, dumps, ``twin.toml`` and changes of a what-if all pass through it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, get_args, get_type_hints
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
-from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.typed_tables import typed_tables
 from gpuplan.analysis.site.notation import A_TIME, MOST_HOSTS, UNLIMITED, gpu_limit, minutes_limit
 
 MOST = (1 << 32) - 1  # Slurm's own numbers have 32 bits
 LAST_SECOND = 1 << 44
 Whole = Annotated[int, Meta(ge=0, le=MOST)]
 Second = Annotated[int, Meta(ge=0, le=LAST_SECOND)]
-WORDS = {
-    "int": "a whole number", "float": "a number", "str": "text", "object": "a table",
-    "array": "a list", "bool | str": "yes or no",
-}  # fmt: skip
-MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 
 
 class SiteLimit:
@@ -230,63 +224,4 @@ def read_settings(tables: Mapping[str, Any]) -> SiteSettings:
     Raises:
         UsageError: one cannot be used; names its key, what was found and what is expected.
     """
-    try:
-        return _converted(tables)
-    except msgspec.ValidationError as error:
-        for keys, value in leaves(tables):
-            try:
-                _converted(nested(keys, value))
-            except msgspec.ValidationError as of_leaf:
-                raise UsageError(_explained(keys, value, str(of_leaf))) from None
-        raise UsageError(str(error)) from None  # what only several keys can break
-
-
-def nested(keys: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return tables with one value."""
-    for key in reversed(keys):
-        value = {key: value}
-    return dict(value)
-
-
-def leaves(
-    table: Mapping[str, Any], above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the paths and values of nested tables."""
-    for key, value in table.items():
-        if isinstance(value, Mapping) and value:
-            yield from leaves(value, (*above, key))
-        else:
-            yield (*above, key), value
-
-
-def _converted(tables: Mapping[str, Any]) -> SiteSettings:
-    return msgspec.convert(
-        tables, SiteSettings, strict=False, dec_hook=lambda kind, value: kind.read(value)
-    )
-
-
-def _explained(keys: Sequence[str], value: Any, message: str) -> str:
-    match = MESSAGE.fullmatch(message)
-    assert match is not None
-    text, path = match["text"], re.findall(r"\w+|\[\.\.\.\]", match["path"] or "")
-    kind: Any = SiteSettings
-    for at, part in enumerate(path):
-        within = part == "[...]" or part.isdigit()
-        kind = get_args(kind)[-1] if within else get_type_hints(kind)[part]
-        if part.isdigit():
-            value = value[int(part)]
-        elif "event" in path[:at]:
-            value = value[part]
-    where = ".".join(path if "event" in path else keys)
-    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", text, re.DOTALL):
-        names, depth = kind.__struct_fields__, 0 if "event" in path else len(path)
-        where = ".".join(keys[: depth + 1]) if depth or not path else f"{where}.{unknown[1]}"
-        near = perhaps(unknown[1], names, 0.5)
-        return f"{where}: unknown key{near}; expected one of {', '.join(names)}"
-    if missing := re.fullmatch(r"Object missing required field `(.*)`", text):
-        return f"{where}: has no {missing[1]}; expected {', '.join(kind.__struct_fields__)}"
-    if kinds := re.fullmatch(r"Expected `(.*?)(?: \| null)?`(?:, got .*)?( [<>]=? .*)?", text):
-        text = WORDS.get(kinds[1], kinds[1]) + (kinds[2] or "")
-    elif text == "Number out of range":
-        text = "a smaller number"
-    return f"{where}: found {value!r}, expected {text}"
+    return typed_tables(tables, SiteSettings, lambda kind, value: kind.read(value))

@@ -8,11 +8,11 @@ from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.schema import UNREADABLE
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
@@ -290,7 +290,7 @@ def _second(cells: dict[str, str | None], column: str, zone: str) -> int | None:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise _Unreadable(column, text, "a time such as 2026-03-19T08:30:00") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())
+    return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
 
 
 def _span(cells: dict[str, str | None], column: str) -> int | None:

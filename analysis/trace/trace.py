@@ -136,7 +136,7 @@ def read_trace(
         with silent_on(*UNREADABLE):
             raw = pl.scan_parquet(path, glob=False)
             scan = _as_canonical(path, raw)
-            rows, running = _check_values(path, raw, scan)
+            rows, running = _check_values(path if named is None else named, raw, scan)
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
             _check_has(path if named is None else named, wanted, scan)
@@ -300,11 +300,11 @@ def _check_values(path: Path, raw: pl.LazyFrame, scan: pl.LazyFrame) -> tuple[in
 def _matching(scan: pl.LazyFrame, selection: Selection) -> pl.LazyFrame:
     """Return the jobs of a selection."""
     if selection.spot is not None:
-        is_spot = _predicate(selection.spot, scan, "--spot").fill_null(False)
+        is_spot = read_condition(selection.spot, scan, "--spot").fill_null(False)
         kind = pl.when(is_spot).then(pl.lit("spot")).otherwise(pl.lit("hp"))
         scan = scan.with_columns(kind.cast(CANONICAL["priority"]).alias("priority"))
     if selection.where is not None:
-        scan = scan.filter(_predicate(selection.where, scan))
+        scan = scan.filter(read_condition(selection.where, scan))
     if selection.since is not None:
         scan = scan.filter(pl.col("submit_time") >= selection.since)
     if selection.until is not None:
@@ -338,7 +338,7 @@ def _collected(
     return pl.DataFrame(columns)
 
 
-def _predicate(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Expr:
+def read_condition(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Expr:
     """Return a checked polars expression for the text of an option."""
     try:
         predicate = read_predicate(where)

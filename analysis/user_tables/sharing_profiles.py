@@ -20,6 +20,8 @@ from gpuplan.analysis.reading.source import read_unpacked
 
 COLUMNS = ("batch", "sm_percent", "latency_s", "throughput")
 MOST_BATCH = 1_000_000
+RANGE = (1e-9, 1e12)
+"""Latencies in seconds and throughputs that a measurement can have."""
 HINT = "for example 8,20,0.036,222.2: batch size, percent of the SMs, seconds, items per second"
 
 
@@ -132,8 +134,9 @@ def _measurement(
             continue
         cell = cells[place].strip().strip('"') if place < len(cells) else ""
         value = _number(cell)
-        most = {"batch": MOST_BATCH, "sm_percent": 100}.get(column, math.inf)
-        if value is None or not 0 < value <= most or (column == "batch" and value % 1):
+        least = 0 if column == "sm_percent" else RANGE[0]
+        most = {"batch": MOST_BATCH, "sm_percent": 100}.get(column, RANGE[1])
+        if value is None or not least < value <= most or (column == "batch" and value % 1):
             raise InputError(
                 path,
                 f"found {shortened(cell, 40)!r}",
@@ -142,7 +145,7 @@ def _measurement(
                 expected={
                     "batch": "a whole number from 1",
                     "sm_percent": "percent of the SMs, above 0 and at most 100",
-                }.get(column, "a number above 0"),
+                }.get(column, f"a number above {RANGE[0]:g}, at most {RANGE[1]:g}"),
             )
         values.append(value)
     return int(values[0]), values[1], values[2], values[3]

@@ -25,6 +25,7 @@ GROUPS = {
     },
     "Plan: how many GPUs, and which": {
         "size": "Find how many GPUs the jobs need at waits you accept, and how many to commit to.",
+        "plan": "Plan what to commit to, rent, or run elsewhere.",
         "pareto": (
             "Show how fast jobs finish at each GPU budget, and how many GPUs each class needs."
         ),
@@ -51,7 +52,7 @@ GROUPS = {
         "diff": "Show what changed between two results: workload, cost, and completion times.",
     },
     "Find out more": {
-        "demo": "Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.",
+        "demo": "Try gpuplan on a small synthetic trace.",
         "list": "List log formats, policies, speedups, methods, baselines, and providers.",
     },
 }

@@ -35,10 +35,11 @@ def demo(
         typer.Option("--output", "-o", help="Folder for the trace and the charts.", metavar="DIR"),
     ] = Path("gpuplan-demo"),
 ) -> None:
-    """Try gpuplan on a small synthetic trace: ingest, characterize, pareto, sweep.
+    """Try gpuplan on a small synthetic trace.
 
-    Every step is an ordinary command, shown before its result, so that you can run it on a log of
-    your own. Takes less than 20 s on two cores, the first run included.
+    The steps are ingest, characterize, pareto and sweep. Each is an ordinary command, shown before
+    its result, so that you can run it on a log of your own. Takes less than 20 s on two cores, the
+    first run included.
     """
     out = without_missing_parents(out)
     try:

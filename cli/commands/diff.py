@@ -41,7 +41,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _document(which: str) -> typer.models.ArgumentInfo:
-    text = f"The {which} JSON: the output of a command (-o x.json), or a report.json."
+    text = f"The {which} JSON: the output of a command (-o x.json), a report.json, or a plan.toml."
     argument: typer.models.ArgumentInfo = typer.Argument(
         help=text, show_default=False, metavar=which.upper()
     )

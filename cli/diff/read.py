@@ -1,4 +1,6 @@
-"""Read the JSON output of a command, or a ``report.json`` of several studies, for a comparison."""
+"""Read the JSON output of a command, a ``report.json`` of several studies or a ``plan.toml``, to
+compare it with another.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import check_depth
 from gpuplan.analysis.storage.files import read_small
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
+from gpuplan.planner.plan.plan_file import parse_plan
 
 NEXT = "write one with gpuplan COMMAND ... -o FILE.json, or gpuplan report"
 OUTPUT = "JSON output of gpuplan"
@@ -73,6 +76,8 @@ def check_comparable(before: Version, after: Version) -> None:
 def read_version(path: Path) -> Version:
     """Read one document. Raises `InputError` where a file is not the JSON output of gpuplan."""
     data = read_small(path)  # once, since it may be a pipe
+    if path.suffix.lower() == ".toml":
+        return _of_plan(path, data)
     try:
         document = json.loads(
             data.decode("utf-8-sig"),
@@ -111,6 +116,18 @@ def read_version(path: Path) -> Version:
         command=_checked(path, "it", document, {"command": str})["command"],
         studies=_studies(path, document),
         gpuplan_version=str(document["gpuplan_version"]),
+    )
+
+
+def _of_plan(path: Path, data: bytes) -> Version:
+    """Return the file of a plan as the JSON output that was written with it."""
+    plan = parse_plan(path, data)
+    return Version(
+        path=path,
+        sha256=hashlib.sha256(data).hexdigest(),
+        command="plan",
+        studies={"": plan.as_study()},
+        gpuplan_version=plan.plan.gpuplan_version,
     )
 
 

@@ -47,6 +47,12 @@ SUBJECTS: dict[str, dict[str, tuple[str, str]]] = {
         "commitment.committed_gpus": (COST, "GPUs to commit to"),
         "commitment.usd_per_month": (COST, "monthly cost with a commitment"),
     },
+    "plan": {
+        "jobs": (WORKLOAD, "jobs"),
+        "usd_per_month": (COST, "monthly cost"),
+        "markets.gpus": (COST, "GPUs"),
+        "mean_time_s": (JCT, "mean time of a job"),
+    },
     "compare": {
         "jobs": (WORKLOAD, "jobs"),
         "policies.cost_usd": (COST, "cost"),

@@ -15,11 +15,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
-from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.storage.files import is_stream
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
+from gpuplan.cli.documents.write import check_folder, folder_made
 from gpuplan.cli.formats.report import Report
 from gpuplan.cli.options.arguments import declare, option_reader, types_of
 from gpuplan.cli.options.declared import parameters_of, read_request
@@ -157,14 +160,25 @@ class StudyCommand:
         output = Output(**{name: value for name, value in values.items() if name in names})
         texts = {path: path.suffix.lower() for path in output.out or ()}
         texts = {path: suffix for path, suffix in texts.items() if suffix in self.more_forms}
-        output = replace(output, out=[path for path in output.out or () if path not in texts])
+        folders = self._folders(study.request, output)
+        output = replace(
+            output, out=[path for path in output.out or () if path not in (*texts, *folders)]
+        )
+        made = {folder / name: name for folder in folders for name in study.request.folder_files}
+        for folder in folders:
+            check_folder(folder, forms=())
         timeline: Path | None = values.get("timeline")
         check_output(
             output,
             picture=self.has_picture,
             rows=self.has_rows,
             inputs=study.request.reads,
-            others=[*study.request.writes, *texts, *([] if timeline is None else [timeline])],
+            others=[
+                *study.request.writes,
+                *texts,
+                *(path for path in made if path.parent.is_dir()),
+                *([] if timeline is None else [timeline]),
+            ],
         )
         check_suffix("--timeline", timeline, ".parquet")
         if timeline is not None and "timelines" in study.request.__dataclass_fields__:
@@ -180,9 +194,28 @@ class StudyCommand:
         if timeline is not None:
             assert report.timeline is not None
             files.append(timeline_file(report.timeline, timeline))
-        emit(report, output, files=files, written=written)
+        files += [text_file(report.texts[name], path) for path, name in made.items()]
+        with ExitStack() as stack:
+            for folder in folders:
+                stack.enter_context(folder_made(folder))
+            emit(report, output, files=files, written=written)
         if report.failure:
             raise InfeasibleError(report.failure)
+
+    def _folders(self, request: StudyRequest, output: Output) -> list[Path]:
+        """Return the folders among the outputs. Raises `UsageError` where there must be one."""
+        if not request.folder_files:
+            return []
+        folders = [
+            path
+            for path in output.out or ()
+            if path.is_dir() or (not path.suffix and not is_stream(path))
+        ]
+        if not folders:
+            raise UsageError(
+                f"--export: makes {listed(request.folder_files)} in a folder\n  next: -o out"
+            )
+        return folders
 
 
 @cache

@@ -129,6 +129,13 @@ def check_folder(folder: Path, forms: Sequence[str] = FORMS, inputs: Iterable[Pa
             return
 
 
+@contextmanager
+def folder_made(folder: Path) -> Iterator[None]:
+    """Make a folder where it is missing; take it away again if the block fails."""
+    with _folders(without_missing_parents(folder), ()):
+        yield
+
+
 ATTEMPTS = 5  # to make a folder beside another run
 
 

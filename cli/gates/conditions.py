@@ -24,8 +24,8 @@ from gpuplan.cli.formats.units import unit_of
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 CONDITION = re.compile(
     r"^\s*(?P<field>\w(?:[\w.]|\[[^\]]*\])*)\s*(?P<op><=|>=|==|!=|<|>)"
-    rf"\s*(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
-    r"\s*(?P<unit>%|[A-Za-z_]*)\s*$"
+    rf"\s*(?:(?P<truth>true|false)|(?P<amount>\$?[-+]?{NUMBER}|[-+]\${NUMBER})"
+    r"\s*(?P<unit>%|[A-Za-z_]*))\s*$"
 )
 LEADING_ZERO = re.compile(r"[-+$]*0\d")
 EATEN = re.compile(r"^[^<>=!]*(<=|>=|==|!=|<|>)\s*[-+]?\s*$")
@@ -62,6 +62,7 @@ class Condition:
         value: as written, before its unit is taken into account.
         unit: ``h``, ``%``, ``usd`` ...; empty if none is written.
         is_signed: whether a sign is written, as for a change.
+        is_truth: whether ``true`` or ``false`` is written, which the value then is, as 1 or 0.
     """
 
     text: str
@@ -70,6 +71,7 @@ class Condition:
     value: float
     unit: str
     is_signed: bool
+    is_truth: bool = False
 
     def holds(self, value: float, limit: float) -> bool:
         """Return whether the condition holds of a value, with the limit in the value's unit."""
@@ -113,7 +115,7 @@ def refuse_change(condition: Condition, option: str, next_step: str) -> None:
     """
     match = CONDITION.match(condition.text)
     if match is not None and (
-        "+" in match["amount"].lower().split("e")[0] or condition.unit == "pp"
+        "+" in (match["amount"] or "").lower().split("e")[0] or condition.unit == "pp"
     ):
         raise UsageError(
             f"{option} {condition.text!r}: a change needs an earlier result to compare with\n"
@@ -129,6 +131,11 @@ def parse_condition(text: str) -> Condition:
         raise UsageError(
             f"expected 'field operator value', for example 'duration_s.p95 > 4h'{eaten}"
         )
+    if match["truth"]:
+        value = float(match["truth"] == "true")
+        if match["op"] not in ("==", "!="):
+            raise UsageError(f"{match['truth']} is compared with == or !=, not {match['op']}")
+        return Condition(text, match["field"], match["op"], value, "", False, is_truth=True)
     amount, unit = match["amount"], match["unit"].lower()
     if LEADING_ZERO.match(amount):
         raise UsageError(f"{amount!r} begins with 0, as what is left of $500; {QUOTES}")

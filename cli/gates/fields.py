@@ -76,8 +76,15 @@ class ResultField:
         )
 
     @property
+    def is_truth(self) -> bool:
+        """Return whether the value is true or false."""
+        return isinstance(self.value, bool)
+
+    @property
     def number(self) -> float | None:
-        """The value if it is a number other than NaN."""
+        """The value if it is a number other than NaN; true is 1, false is 0."""
+        if self.is_truth:
+            return float(self.value)
         if self.value is None or not self.is_number or math.isnan(self.value):
             return None
         return float(self.value)
@@ -145,18 +152,26 @@ class Numbers:
 
     Attributes:
         by_path: path -> its numbers, several if it is in a list.
+        truths: path -> what is true or false there, or null.
     """
 
     by_path: dict[str, list[ResultField]] = field(default_factory=dict)
+    truths: dict[str, list[ResultField]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fields: Iterable[ResultField]) -> Numbers:
-        """Return those of the fields that are numbers."""
+        """Return those of the fields that are numbers, and aside those that are true or false."""
         numbers = cls()
         for entry in fields:
             if entry.is_number:
                 numbers.by_path.setdefault(entry.path, []).append(entry)
+            if entry.is_truth or entry.value is None:
+                numbers.truths.setdefault(entry.path, []).append(entry)
         return numbers
+
+    def for_condition(self, *, is_truth: bool) -> Numbers:
+        """Return these, or in their place what is true or false."""
+        return Numbers(self.truths) if is_truth else self
 
     def named(self, name: str) -> tuple[str, list[ResultField]]:
         """Return the path of the field that a name means, and its numbers.

@@ -234,10 +234,15 @@ def raise_tripped(
 
 
 def _judged(numbers: Numbers, condition: Condition) -> GateResult:
+    numbers = numbers.for_condition(is_truth=condition.is_truth)
     return _judged_as("", *numbers.named(condition.field), condition, numbers)
 
 
 def _judged_in(studies: Mapping[str, Numbers], condition: Condition) -> GateResult:
+    studies = {
+        name: numbers.for_condition(is_truth=condition.is_truth)
+        for name, numbers in studies.items()
+    }
     study, path, fields = find(studies, condition.field)
     return _judged_as(f"{study}.", path, fields, condition, studies[study])
 
@@ -314,6 +319,8 @@ def _judged_as(
     value, worst = max(valued, key=lambda each: condition.excess(each[0], limit))
     holding = sum(condition.holds(number, limit) for number, _ in valued)
     shown, limit_shown = show_apart(value, limit, show_in(unit_of(path)))
+    if worst.is_truth:
+        shown, limit_shown = (str(bool(truth)).lower() for truth in (value, limit))
     detail = f"{prefix}{worst.address} is {shown}, limit {limit_shown}"
     replayed = numbers.replayed(worst)
     if replayed is not None and replayed.number is not None:

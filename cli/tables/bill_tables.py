@@ -157,11 +157,12 @@ def label_by_month_table(results: BillResults, *, is_full: bool = False) -> Tabl
         if not is_full and group.usd < SMALL * results.usd and not _is_idle(results, group.name)
     ]
     small = small if len(small) > 1 else []
+    in_rest = {group.name for group in small}
     rows = [
         {"name": group.name, "usd": group.usd}
         | {month.name: paid[month.name].get(group.name) for month in months}
         for group in results.groups
-        if group not in small
+        if group.name not in in_rest
     ]
     if small:
         rest: dict[str, Any] = {"name": f"{len(small)} under 1%", "usd": sum(g.usd for g in small)}
@@ -178,6 +179,7 @@ def label_by_month_table(results: BillResults, *, is_full: bool = False) -> Tabl
     is_cut = len(months) < len(results.months)
     return table(
         f"Dollars by {results.by.partition(',')[0]} and month"
+        + (f", the last {len(months)} of {len(results.months)}" if is_cut else "")
         + (" (* part of a month)" if any(month.is_partial for month in months) else ""),
         rows,
         {"name": results.by.partition(",")[0]},

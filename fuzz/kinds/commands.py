@@ -18,6 +18,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "size": (("lab.parquet", "--target=p95_wait <= 1h"), 3),
     "forecast": (("lab.parquet",), 3),
     "pareto": (("lab.parquet",), 8),
+    "plan": (("lab.parquet", "--on-demand=1.29"), 3),
     "sweep": (("lab.parquet",), 6),
     "simulate": (("lab.parquet",), 6),
     "compare": (("lab.parquet",), 6),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from itertools import groupby
 
 from msgspec import UNSET, UnsetType
 
@@ -99,7 +100,7 @@ class BilledPeriod:
         return float(sum(peak for name, peak in peaks if name in types))
 
 
-MonthCents = dict[tuple[str, str, bool], int]
+MonthCents = Counter[tuple[str, str, bool]]
 """Cents of a month of 730.5 hours by row, GPU type and whether they pay for idle GPUs."""
 
 
@@ -107,7 +108,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
     """Return a bill as JSON has it."""
     cells, edges = bill.cells, bill.months.edges_us
     month = _month_cents(bill)
-    whole, idle = _sum(month), _sum(month, is_idle=True)
+    whole, idle = month.total(), sum(cents for key, cents in month.items() if key[2])
     has_pools = bool(bill.book.pools)
     window_h = bill.window_us / HOUR_US
     gpu_h = float(total_h([cell for cell in cells if not cell.is_idle]))
@@ -149,19 +150,12 @@ def instant(at_us: int) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _sum(
-    month: MonthCents,
-    *,
-    is_idle: bool | None = None,
-    name: str | None = None,
-    gpu_type: str | None = None,
-) -> int:
-    """Return the cents of a month that match."""
-    return sum(
-        cents
-        for (row, kind, idle), cents in month.items()
-        if is_idle in (None, idle) and name in (None, row) and gpu_type in (None, kind)
-    )
+def _sums(month: MonthCents, column: int) -> Counter[tuple[str, bool]]:
+    """Return the cents by the row (0) or the GPU type (1) of a key and whether they are idle."""
+    sums: Counter[tuple[str, bool]] = Counter()
+    for key, cents in month.items():
+        sums[str(key[column]), key[2]] += cents
+    return sums
 
 
 def _month_cents(bill: BilledPeriod) -> MonthCents:
@@ -173,14 +167,13 @@ def _month_cents(bill: BilledPeriod) -> MonthCents:
     use = EXACT_MONTH_US / bill.window_us
     whole = use if bill.is_cluster else EXACT_MONTH_US / bill.period_us
     usd = month_usd(bill.cells, use, whole)
-    names = sorted({name for name, _, _ in usd})
-    rows = [sum((usd[key] for key in usd if key[0] == name), ZERO) for name in names]
-    in_rows = split_cents(whole_cents(sum(rows, ZERO)), rows)
-    cents: MonthCents = {}
-    for name, row_cents in zip(names, in_rows, strict=True):
-        keys = sorted(key for key in usd if key[0] == name)
+    rows = {name: list(keys) for name, keys in groupby(sorted(usd), key=lambda key: key[0])}
+    sums = [sum((usd[key] for key in keys), ZERO) for keys in rows.values()]
+    in_rows = split_cents(whole_cents(sum(sums, ZERO)), sums)
+    cents: MonthCents = Counter()
+    for keys, row_cents in zip(rows.values(), in_rows, strict=True):
         shares = split_cents(row_cents, [usd[key] for key in keys])
-        cents |= zip(keys, shares, strict=True)
+        cents.update(dict(zip(keys, shares, strict=True)))
     return cents
 
 
@@ -188,9 +181,9 @@ def _groups(bill: BilledPeriod, month: MonthCents, whole: int, window_h: float) 
     jobs: dict[str, int] = defaultdict(int)
     for (name, _), count in zip(bill.runs.labels, bill.runs.jobs.tolist(), strict=True):
         jobs[name] += count
-    rows = []
+    rows, paid = [], _sums(month, 0)
     for name, cells in grouped(bill.cells, lambda cell: cell.name).items():
-        in_month, gpu_h = _sum(month, name=name), float(total_h(cells))
+        in_month, gpu_h = paid[name, False] + paid[name, True], float(total_h(cells))
         rows.append(
             BillGroup(
                 name=name,
@@ -201,7 +194,7 @@ def _groups(bill: BilledPeriod, month: MonthCents, whole: int, window_h: float) 
                 share=in_month / whole if whole else None,
                 usd=total_cents(cells) / 100,
                 idle_usd=_idle_cents(cells) / 100,
-                idle_usd_per_month=_sum(month, name=name, is_idle=True) / 100,
+                idle_usd_per_month=paid[name, True] / 100,
                 parts=_split(bill, cells),
             )
         )
@@ -234,7 +227,7 @@ def _gpus_at_end(bill: BilledPeriod) -> dict[str, int]:
 def _types(bill: BilledPeriod, month: MonthCents, window_h: float) -> list[BillType]:
     gpus, last = _gpus_at_end(bill), bill.last_us
     of_type = grouped(bill.cells, lambda cell: cell.gpu_type)
-    rows = []
+    rows, paid = [], _sums(month, 1)
     for gpu_type in bill.ledger.gpu_types:
         cells = of_type.get(gpu_type, [])
         in_force = [p for p in bill.book.prices_of(gpu_type) if p.from_us <= last]
@@ -248,8 +241,8 @@ def _types(bill: BilledPeriod, month: MonthCents, window_h: float) -> list[BillT
                 gpu_h=gpu_h,
                 mean_gpus=gpu_h / window_h,
                 peak_gpus=bill.peak_of(gpu_type),
-                usd_per_month=_sum(month, gpu_type=gpu_type) / 100,
-                idle_usd_per_month=_sum(month, gpu_type=gpu_type, is_idle=True) / 100,
+                usd_per_month=(paid[gpu_type, False] + paid[gpu_type, True]) / 100,
+                idle_usd_per_month=paid[gpu_type, True] / 100,
                 usd=total_cents(cells) / 100,
                 idle_usd=_idle_cents(cells) / 100,
                 markets=tuple(_markets(cells)),

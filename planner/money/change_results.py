@@ -39,20 +39,25 @@ def change_results(before: ComparedBill, after: ComparedBill) -> ChangeResults:
         after=after.name,
         before_usd=before.usd,
         after_usd=after.usd,
-        usd=float(use.usd + idle_usd),
-        use_usd=float(use.usd),
-        price_usd=float(use.price_usd),
-        calendar_usd=float(use.calendar_usd),
-        volume_usd=float(use.volume_usd),
-        mix_usd=float(use.mix_usd),
-        idle_usd=float(idle_usd),
+        usd=_usd(use.usd + idle_usd),
+        use_usd=_usd(use.usd),
+        price_usd=_usd(use.price_usd),
+        calendar_usd=_usd(use.calendar_usd),
+        volume_usd=_usd(use.volume_usd),
+        mix_usd=_usd(use.mix_usd),
+        idle_usd=_usd(idle_usd),
         new_usd=sum((row.after_usd for row in rows if row.new), 0.0),
         gone_usd=sum((row.before_usd for row in rows if row.gone), 0.0),
         groups=rows,
         gpu_types=_rows(change.gpu_types),
-        between_groups_usd=float(change.between_labels[0]),
-        between_types_usd=float(change.between_types[0]),
+        between_groups_usd=_usd(change.between_labels[0]),
+        between_types_usd=_usd(change.between_types[0]),
     )
+
+
+def _usd(usd: Fraction) -> float:
+    """Return dollars without what prices lose in binary, far below a cent."""
+    return round(float(usd), 9) + 0.0
 
 
 def _rows(rows: Mapping[str, PartsOfChange]) -> tuple[ChangeRow, ...]:
@@ -60,13 +65,13 @@ def _rows(rows: Mapping[str, PartsOfChange]) -> tuple[ChangeRow, ...]:
     shown = [
         ChangeRow(
             name=name,
-            usd=float(row.usd),
-            before_usd=float(row.before_usd),
-            after_usd=float(row.after_usd),
-            price_usd=float(row.price_usd),
-            calendar_usd=float(row.calendar_usd),
-            volume_usd=float(row.volume_usd),
-            mix_usd=float(row.mix_usd),
+            usd=_usd(row.usd),
+            before_usd=_usd(row.before_usd),
+            after_usd=_usd(row.after_usd),
+            price_usd=_usd(row.price_usd),
+            calendar_usd=_usd(row.calendar_usd),
+            volume_usd=_usd(row.volume_usd),
+            mix_usd=_usd(row.mix_usd),
             new=not row.before_h,
             gone=not row.after_h,
         )

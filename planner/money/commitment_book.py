@@ -52,7 +52,7 @@ class CommitmentBook:
         Raises `UsageError` where there is none and there ``must`` be.
         """
         types = tuple(gpu_types)
-        chosen = tuple(name for name in types if self._offers(name))
+        chosen = tuple(name for name in types if self.offers(name))
         if not chosen and types and must:
             if self.prices:
                 self.committed().of(types[0])  # raises: it has no price
@@ -72,7 +72,7 @@ class CommitmentBook:
     def committed_price(self, gpu_type: str | None) -> Price:
         """Return the price of a committed GPU-hour of a chosen type."""
         source = "--commit" if self.prices else self.book.option
-        return Price(float(self._offers(gpu_type)[0].usd_per_gpu_h), gpu_type, source)
+        return Price(float(self.offers(gpu_type)[0].usd_per_gpu_h), gpu_type, source)
 
     def on_demand_price(self, gpu_type: str | None, *, must: bool) -> Price | None:
         """Return the price of a GPU-hour on demand; None where nothing gives it.
@@ -108,7 +108,7 @@ class CommitmentBook:
         Raises:
             UsageError: the type has no price on demand.
         """
-        pools = self._pools(gpu_type)
+        pools = self.pools(gpu_type)
         owned = [pool for pool in pools if pool.market == OWNED]
         committed = [pool for pool in pools if pool.market == COMMITTED]
         held = [(price.gpus, price) for price in self._prices(gpu_type) if price.gpus is not None]
@@ -119,7 +119,7 @@ class CommitmentBook:
             today = tuple((pool.gpus, pool.usd_per_gpu_h) for pool in committed)
         return CommitmentOffer(
             gpu_type=name,
-            offers=self._offers(gpu_type),
+            offers=self.offers(gpu_type),
             on_demand_usd=self._on_demand(gpu_type),
             owned_gpus=sum(pool.gpus for pool in owned),
             today=today,
@@ -138,16 +138,16 @@ class CommitmentBook:
         means = _name_of((price.gpu_type for price in self.prices), gpu_type, "--commit", self.gpu)
         return tuple(price for price in self.prices if price.gpu_type == (means or ""))
 
-    def _offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
+    def offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
         """Return the prices that are offered: today's are one only where there is no other."""
         if self.prices:
             prices = self._prices(gpu_type)
             offered = [price for price in prices if price.gpus is None] or prices
             return tuple(price.offer for price in offered)
-        committed = [pool for pool in self._pools(gpu_type) if pool.market == COMMITTED]
+        committed = [pool for pool in self.pools(gpu_type) if pool.market == COMMITTED]
         return (TermOffer(committed[-1].usd_per_gpu_h),) if committed else ()
 
-    def _pools(self, gpu_type: str | None) -> list[PaidPool]:
+    def pools(self, gpu_type: str | None) -> list[PaidPool]:
         """Return the pools of the book in force at the end, in the order in which they fill."""
         pools = [p for p in self.book.pools if p.from_us < self.end_us <= p.until_us]
         return _of_type(pools, gpu_type, self.book.option, self.gpu)

@@ -110,10 +110,11 @@ def _price(text: str, option: str, before: str) -> CommitPrice:
         )
     term = match["term"]
     name = (before if term is not None else "") if gpu_type is None else gpu_type.strip()
-    return CommitPrice(name, TermOffer(Fraction(number), _months(term, text, option)), gpus)
+    return CommitPrice(name, TermOffer(Fraction(number), months_of_term(term, text, option)), gpus)
 
 
-def _months(term: str | None, text: str, option: str) -> int | None:
+def months_of_term(term: str | None, text: str, option: str) -> int | None:
+    """Return the months of ``1y`` or ``6mo`` in a text of an option. Raises `UsageError`."""
     if term is None:
         return None
     match = TERM.fullmatch(term.lower())

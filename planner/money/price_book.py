@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, match_types, same_gpu
 from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
@@ -25,7 +26,6 @@ from gpuplan.analysis.prices.contracts import (
     DatedPrice,
     make_contracts,
     read_contracts,
-    zone_of,
 )
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
@@ -97,7 +97,7 @@ class Prices:
         )
         return cls(
             *(request.usd_per_gpu_h, offers, request.prices, request.provider, request.gpu),
-            *(request.option, (*inputs, *book.inputs), book, zone_of(time_zone)),
+            *(request.option, (*inputs, *book.inputs), book, zone_named(time_zone)),
         )
 
     def at(self, at_us: int) -> Prices:

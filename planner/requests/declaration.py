@@ -43,6 +43,11 @@ class StudyRequest:
         """The files it writes itself."""
         return files_written(self)
 
+    @property
+    def folder_files(self) -> tuple[str, ...]:
+        """Files that it makes in a folder of ``--output``."""
+        return ()
+
     def check(self) -> None:
         """Check everything that can be checked without the trace. Raises `GpuplanError`."""
 

@@ -144,7 +144,8 @@ class EtaRequest(StudyRequest):
     def at_s(self, zone: str) -> int | None:
         """Return the second after 1970 of ``at``, local where it has no offset."""
         from datetime import datetime
-        from zoneinfo import ZoneInfo
+
+        from gpuplan.analysis.base.time_zones import zone_named
 
         if self.at is None:
             return None
@@ -154,7 +155,7 @@ class EtaRequest(StudyRequest):
             raise UsageError(
                 f"--at must be a time such as 2025-10-20T10:00, got {self.at!r}"
             ) from None
-        return int((time if time.tzinfo else time.replace(tzinfo=ZoneInfo(zone))).timestamp())
+        return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""

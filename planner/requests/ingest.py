@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
-from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.analysis.job_table.log_options import LogOptions, mapping_texts
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.trace import table_file
+
+
+def metric_files(texts: Sequence[str], flag: str = "--metric") -> dict[str, str]:
+    """Return metric -> file. Raises `UsageError`."""
+    files: dict[str, str] = {}
+    for text in texts:
+        name, equals, file = (part.strip() for part in text.partition("="))
+        if not (equals and name and file):
+            raise UsageError(f"{flag} {text}: must be NAME=FILE, as kube_pod_created=created.json")
+        if name in files:
+            raise UsageError(f"{flag} {text}: {name} is already in {files[name]}")
+        files[name] = file
+    return files
 
 
 @study(
@@ -31,6 +46,8 @@ class IngestRequest(StudyRequest):
         worker_type: the worker type of ``throughputs`` that the jobs run on.
         duration: ``source`` takes the log's own durations, not end - start.
         twin: whether to keep the scheduler's fields of the log; None where the log has them.
+        gpu_resource, user_label, node_types, include_cpu, gang, metric: how logs of Kubernetes
+            are read; see `gpuplan.analysis.log_formats.format.KubernetesOptions`.
     """
 
     PANEL: ClassVar[str] = LogOptions.PANEL
@@ -82,6 +99,47 @@ class IngestRequest(StudyRequest):
             flag="--twin/--no-twin",
         ),
     ] = None
+    gpu_resource: Annotated[
+        tuple[str, ...],
+        Opt(
+            "Kubernetes: a resource that is a GPU besides those of NVIDIA, AMD, Intel and Habana, "
+            "such as google.com/tpu. May be repeated.",
+            metavar="NAME",
+            many=True,
+        ),
+    ] = ()
+    user_label: Annotated[
+        str | None,
+        Opt("Kubernetes: label or annotation of pods that names the user.", metavar="KEY"),
+    ] = None
+    node_types: Annotated[
+        Path | None,
+        Opt(
+            'Kubernetes: GPU type of nodes, JSON {"node": "type"}, where metrics have no labels.',
+            metavar="FILE",
+        ),
+    ] = None
+    include_cpu: Annotated[
+        bool, Opt("Kubernetes: keep pods and workloads without GPUs, with 0 GPUs.")
+    ] = False
+    gang: Annotated[
+        Literal["job", "pod"] | None,
+        Opt(
+            "Kubernetes: pods of a plain Job are one job, or one job each. Default: as the Job "
+            "says, in metrics as their times say."
+        ),
+    ] = None
+    metric: Annotated[
+        Mapping[str, str],
+        Opt(
+            "Kubernetes: metric of a file whose series have no name, such as "
+            "kube_pod_created=created.json. May be repeated.",
+            parse=metric_files,
+            write=mapping_texts,
+            metavar="NAME=FILE",
+            many=True,
+        ),
+    ] = field(default_factory=dict)
     log: Annotated[
         LogOptions,
         Group(common=("source_format", "columns", "time_zone", "max_rejects")),
@@ -90,7 +148,7 @@ class IngestRequest(StudyRequest):
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
         """The files it reads beside the sources, which may be standard input."""
-        return () if self.throughputs is None else (self.throughputs,)
+        return tuple(file for file in (self.throughputs, self.node_types) if file is not None)
 
     @property
     def writes(self) -> tuple[Path, ...]:

@@ -360,6 +360,15 @@ def _varied(request: SharingRequest, gamma: float, factor: float) -> SharingRequ
     return replace(request, services=services, settings=settings)
 
 
+def run_point(results: CoscalingResults, point: FrontierPoint) -> CoscalingRow:
+    """Return the run of a point of a frontier, at the first cold start."""
+    request = _varied(results.request, point.gamma, point.capacity_factor)
+    is_as_given = (point.gamma, point.capacity_factor) == (results.request.settings.gamma, 1.0)
+    first_s = results.request.cold_starts_s[0]
+    at_point = results.request if request is None or is_as_given else request
+    return run_policy(point.policy, first_s, at_point)
+
+
 def _point(row: CoscalingRow, gamma: float, factor: float) -> FrontierPoint:
     worst = row.worst_violation_rate
     return FrontierPoint(row.policy, gamma, factor, row.max_gpus, row.mean_gpus, worst)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.planner.parallel import run_all, usable_cores
 from gpuplan.planner.site.backtest import LONGEST_S, TAILS, StartBacktest, waits_of
 from gpuplan.planner.site.instant import SiteInstant
@@ -316,4 +316,4 @@ def eta_results(
 
 def local_time(second: int, zone: str) -> str:
     """Return a second after 1970 as a local time with its offset."""
-    return datetime.fromtimestamp(second, ZoneInfo(zone)).isoformat()
+    return datetime.fromtimestamp(second, zone_named(zone)).isoformat()

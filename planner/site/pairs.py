@@ -10,9 +10,10 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.base.typed_tables import leaves
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.schema import CalibrationTable, leaves
+from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.planner.site.change_effects import (
     CalibratedError,
     ChangeEffect,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import IngestResult
 from gpuplan.analysis.ingest.ingest import ingest as ingest_logs
-from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.log_formats.format import IngestOptions, KubernetesOptions
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.planner.requests.ingest import IngestRequest
 from gpuplan.planner.studies.answer import Answer
@@ -35,10 +37,25 @@ def ingest(
             values=request.log.values,
             keep=request.log.keep,
             scheduler=request.twin,
+            kubernetes=KubernetesOptions(
+                request.gpu_resource,
+                request.user_label,
+                request.node_types,
+                request.include_cpu,
+                request.gang,
+                request.metric,
+            ),
         ),
         limit=request.log.max_rejects,
         on_progress=progress,
     )
-    off = read_site_log(request.output).switched_off() if request.twin else []
-    warnings = (*result.warnings, *off)
+    warnings = (*result.warnings, *(_missing_fields(request.output) if request.twin else ()))
     return Answer(request=request, results=result, inputs=result.inputs, warnings=warnings)
+
+
+def _missing_fields(trace: Path) -> Sequence[str]:
+    """Return what a twin of the site cannot follow; the trace itself is whole in any case."""
+    try:
+        return read_site_log(trace).switched_off()
+    except InputError as error:
+        return (f"no twin of the site can be made: {error}",)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
-from gpuplan.analysis.prices.contracts import OWNED, make_contracts, zone_of
+from gpuplan.analysis.prices.contracts import OWNED, make_contracts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end
@@ -83,7 +84,7 @@ class SizePrices:
     def _months(self, pool: JobPool) -> tuple[CalendarMonth, ...]:
         """Return the whole months of the history: of the calendar, unless arrivals are scaled."""
         window = pool.begin_us, pool.begin_us + pool.window_us
-        zone = zone_of(self.request.replay.jobs.log.time_zone)
+        zone = zone_named(self.request.replay.jobs.log.time_zone)
         is_dated = self.has_dates and not self.request.grown
         months = months_of(window, zone) if is_dated else months_without_dates(window)
         edges = pairwise((months.edges_us - pool.begin_us).tolist())
@@ -168,6 +169,6 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
         book=prices.book,
         end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
-        zone=zone_of(request.replay.jobs.log.time_zone),
+        zone=zone_named(request.replay.jobs.log.time_zone),
     )
     return SizePrices(request, prices, book, has_dates)

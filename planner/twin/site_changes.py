@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.typed_tables import nested
 from gpuplan.analysis.site.document import TABLES, SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.schema import nested, read_settings
+from gpuplan.analysis.site.schema import read_settings
 from gpuplan.planner.twin.settings import NAMED
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster

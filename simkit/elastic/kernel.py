@@ -14,7 +14,8 @@ import numpy as np
 
 from gpuplan.simkit.growable import grown
 from gpuplan.simkit.heap import new_heap, pop, push
-from gpuplan.simkit.jit import borrowing_helper, helper, kernel
+from gpuplan.simkit.jit import borrowing_helper, kernel
+from gpuplan.simkit.renting.leases import end_leases, follow_idle
 from gpuplan.simkit.time import FOREVER
 
 NOTHING, END, READY, SUBMIT, RETURN = range(5)
@@ -85,27 +86,6 @@ def run_on(work: float, path: int, epoch: int, at: int, left: int, paths: Any) -
     return epoch, left
 
 
-@helper
-def end_leases(leases: Any, last: int, nodes: int, now: int, returned: Any, count: int) -> Any:
-    """Return nodes, the latest rented first.
-
-    Returns:
-        the number of leases left, the table of returned leases, rows (time held, nodes), and the
-        number of its rows.
-    """
-    while nodes:
-        part = min(nodes, leases[last - 1, 1])
-        if count == returned.shape[0]:
-            returned = grown(returned)
-        returned[count, 0], returned[count, 1] = now - leases[last - 1, 0], part
-        count += 1
-        nodes -= part
-        leases[last - 1, 1] -= part
-        if leases[last - 1, 1] == 0:
-            last -= 1
-    return last, returned, count
-
-
 @kernel
 def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
     """Run jobs, sorted by submission, to their end, and rent the nodes they need.
@@ -121,7 +101,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
     Returns:
         the table of jobs, of which the first four columns are results (``HELD`` in GPU x us); the
         time line (time, GPUs rented from then on); the time within the horizon at each level of
-        demand; the leases of nodes, rows (time held, nodes), in the order of their ends.
+        demand; the leases of nodes, rows (begin, end, nodes), in the order of their ends.
     """
     n = submit.size
     gpus = rules.node_gpus
@@ -132,7 +112,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
     orders = np.zeros((64, 2), np.int64)  # (ready at, nodes), in the order of both
     idle = np.zeros((64, 2), np.int64)  # (since, nodes), the longest idle first
     leases = np.zeros((64, 2), np.int64)  # (since, nodes) of ready nodes, the latest last
-    returned = np.zeros((64, 2), np.int64)  # (time held, nodes) of ended leases
+    returned = np.zeros((64, 3), np.int64)  # (begin, end, nodes) of ended leases
     timeline = np.zeros((64, 2), np.int64)
     level_us = np.zeros((64, 1), np.int64)
     next_job = queue_head = queue_tail = order_head = order_tail = idle_head = idle_tail = 0
@@ -284,17 +264,7 @@ def replay(submit: Any, path_of: Any, work: Any, paths: Any, rules: Any) -> Any:
             order_tail += 1
             ordered += more
         spare_nodes = max(0, nodes - needed)
-        if spare_nodes > idle_nodes:
-            if idle_tail == idle.shape[0]:
-                idle = grown(idle)
-            idle[idle_tail, 0], idle[idle_tail, 1] = now, spare_nodes - idle_nodes
-            idle_tail += 1
-        while spare_nodes < idle_nodes:  # the most recently idle are used first
-            part = min(idle_nodes - spare_nodes, idle[idle_tail - 1, 1])
-            idle[idle_tail - 1, 1] -= part
-            idle_nodes -= part
-            if idle[idle_tail - 1, 1] == 0:
-                idle_tail -= 1
+        idle, idle_tail = follow_idle(idle, idle_tail, idle_nodes, spare_nodes, now)
         idle_nodes = spare_nodes
         paid = gpus * (nodes + (ordered if rules.from_request else 0))
         if paid != rented:

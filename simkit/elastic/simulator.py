@@ -126,8 +126,8 @@ def run_widths(
         gpus=timeline[:, 1],
         level_us=level_us,
         capacity=None if rules.max_nodes >= NO_LIMIT else room,
-        lease_us=leases[:, 0],
-        lease_gpus=leases[:, 1] * rules.node_gpus,
+        lease_us=leases[:, 1] - leases[:, 0],
+        lease_gpus=leases[:, 2] * rules.node_gpus,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import polars as pl
 from support_clusters import CLUSTER_LOGS
+from support_kubernetes import texts
 from support_schedulers import SCHEDULER_LOGS
 
 SEREN = """\
@@ -140,6 +141,7 @@ LOGS = {
     "canonical_csv": ("canonical", "log.csv", CANONICAL_CSV),
     **SCHEDULER_LOGS,
     **CLUSTER_LOGS,
+    **texts(),
 }
 """Name -> (format, file name, text) of a log without a bad row."""
 

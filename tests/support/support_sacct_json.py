@@ -53,6 +53,7 @@ def _job(row):
     job_id, _, task = row["JobID"].partition("_")
     array = {"job_id": int(job_id) if task else 0, "task_id": number(int(task) if task else None)}
     return {
+        "comment": {"administrator": row.get("AdminComment", ""), "job": "", "system": ""},
         "job_id": int(job_id), "array": {**array, "task": ""},
         "het": {"job_id": 0, "job_offset": number(None)},
         "user": row["User"], "account": row["Account"], "partition": row["Partition"],

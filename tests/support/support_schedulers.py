@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import json
 
+from support_jobstats import summary
+from support_slurm import HEADER, log
+
 GAVEL_SHORT = (
     'ResNet-18 (batch size 32)\tcd %s/cifar10 && python3 main.py --name "a b --batch_size 32\t--num_steps\t1\t120000\t0.000000\t2\n'
     "LM (batch size 10)\tcd %s/lm && python3 main.py --batch_size 10\t--steps\t1\t48000\t360.500000\t12\n"
@@ -89,10 +92,22 @@ SACCT_JOBS = [
 SACCT_JSON = json.dumps(
     {"meta": {"plugin": {"name": "slurm"}}, "jobs": SACCT_JOBS, "errors": []}, indent=1
 )
+SACCT_UTILIZATION = log(
+    {"JobID": "1", "AdminComment": summary([90.0, 0.0, 0.0, 12.5])},
+    {"JobID": "1.batch", "TRESUsageInAve": "cpu=00:10:00,gres/gpumem=900M,gres/gpuutil=60,mem=1G"},
+    {"JobID": "2", "AdminComment": "JS1:Short", "Elapsed": "10:00", "AllocTRES": "gres/gpu=2"},
+    {"JobID": "2.0", "TRESUsageInAve": "gres/gpuutil=150,mem=1G", "AllocTRES": "gres/gpu=2"},
+    {"JobID": "2.extern", "TRESUsageInAve": "cpu=00:00:00,mem=0"},
+    {"JobID": "3", "AdminComment": "JS1:None"},
+    {"JobID": "4", "AdminComment": "asked for more memory"},
+    header=HEADER + "|AdminComment|TRESUsageInAve",
+)
+
 SCHEDULER_LOGS = {
     "slurm": ("slurm", "log.txt", SACCT),
     "slurm_p": ("slurm", "log.txt", SACCT_P),
     "slurm_json": ("slurm", "log.json", SACCT_JSON),
+    "slurm_utilization": ("slurm", "log.txt", SACCT_UTILIZATION),
     "azure_llm": ("azure-llm", "log.csv", AZURE_LLM),
     "dilu": ("dilu", "instances-2.txt", DILU),
     "gavel_short": ("gavel", "a.trace", GAVEL_SHORT),

@@ -81,6 +81,14 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
     yield "size", [poor, "--target=p95_wait <= 1h", "--commit=1", "--on-demand=2"]
     yield "size", [one, "--gpus=8,16", "--cluster=x4"]
+    yield (
+        "plan",
+        [one, "--commit=1", "--on-demand=2", "--speedup=power:0.8", "--target=mean_jct <= now"],
+    )
+    yield "plan", [poor, "--on-demand=2", "--budget=$9000000/month"]
+    spot = ["--spot=num_gpus <= 8", "--spot-price=0.5", "--serverless=3"]
+    levers = ["--speedup=power:0.6..0.8", "--slower=1.5x", "--growth=-20%:20%", *spot]
+    yield "plan", [poor, "--commit=1", "--on-demand=2", *levers]
     yield "bill", [trace, "--prices=builtin", "--gpu=A100", "--by=class"]
     yield "characterize", [one]
     for command in ("pareto", "sweep", "simulate", "compare"):

@@ -17,7 +17,7 @@ DEFAULTS = {
 def log(*rows, header=HEADER):
     """Return a log of rows that differ from a plain one in the given fields."""
     names = header.split("|")
-    lines = ["|".join({**DEFAULTS, **row}[name] for name in names) for row in rows]
+    lines = ["|".join({**DEFAULTS, **row}.get(name, "") for name in names) for row in rows]
     return "\n".join([header, *lines]) + "\n"
 
 

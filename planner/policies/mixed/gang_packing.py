@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.linear_program import Program, solve
+from gpuplan.planner.solver.linear_program import Program, solve
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.least_loss import least_of_states
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuplan.planner.policies.mixed.linear_program import Program, solve
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
 from gpuplan.planner.runs.settings import Setting
+from gpuplan.planner.solver.linear_program import Program, solve
 
 if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.mixed_rounds import RoundState

@@ -22,7 +22,7 @@ from gpuplan.planner.policies.mixed.gang_packing import (
     pack_gangs,
     solve_small,
 )
-from gpuplan.planner.policies.mixed.linear_program import Program, solve
+from gpuplan.planner.solver.linear_program import Program, solve
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.least_loss import least_loss
 from gpuplan.simkit.rounds.transport import transport

@@ -23,6 +23,8 @@ from gpuplan.simkit.time import MICROS
 HOUR_US = 3600 * MICROS
 USUAL_CARDS = 8
 """GPUs of a node where the cluster has no nodes."""
+MOST_LOOKS = 20_000_000_000
+"""Pods x nodes that a replay takes: a cluster of 165,000 pods on 1,000 nodes has a hundredth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def pools_of(jobs: TraceJobs, settings: Mapping[str, Any]) -> SpotPools:
     """Return the pools that settings make of a cluster, with the jobs of each.
 
     Raises:
-        SettingError: jobs of no pool's GPU type, or nodes of too many GPUs.
+        SettingError: jobs of no pool's GPU type, nodes of too many GPUs, or more of them than can
+            be looked at for every pod.
     """
     work, tenants = jobs.workload, tenants_of(jobs)
     shape, notes = _shape(jobs, settings)
@@ -119,6 +122,7 @@ def pools_of(jobs: TraceJobs, settings: Mapping[str, Any]) -> SpotPools:
                 pod_milli=milli[jobs_here],
             )
             pools.append(SpotPool(pool, _cards(pool), jobs_here, tasks))
+            _check_size(pools[-1])
     return SpotPools(
         pools=tuple(pools),
         is_spot=tenants.is_spot,
@@ -128,6 +132,17 @@ def pools_of(jobs: TraceJobs, settings: Mapping[str, Any]) -> SpotPools:
         has_calendar=first is not None,
         notes=tuple(notes),
     )
+
+
+def _check_size(pool: SpotPool) -> None:
+    """Raise `SettingError` where placing each pod once would take minutes."""
+    pods, nodes = int(pool.workload.pods.sum()), len(pool.cards)
+    if pods * nodes > MOST_LOOKS:
+        raise SettingError(
+            ["cluster"],
+            f"{counted(pods, 'pod')} on {counted(nodes, 'node')}: every pod looks at every node, "
+            f"more than {MOST_LOOKS:,} looks. Leave the widest jobs out, or set cluster smaller",
+        )
 
 
 def loads_of(jobs: TraceJobs, pools: SpotPools) -> tuple[PoolDemand, ...]:

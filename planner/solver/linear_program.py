@@ -1,4 +1,4 @@
-"""Linear and integer programs of jobs on GPU types, solved by HiGHS."""
+"""Linear and integer programs, solved by HiGHS."""
 
 from __future__ import annotations
 

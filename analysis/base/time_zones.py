@@ -1,0 +1,31 @@
+"""Time zones by their names."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+from gpuplan.analysis.base.errors import UsageError
+
+
+def zone_named(name: str | None) -> tzinfo:
+    """Return a time zone by its IANA name or its offset, such as ``+02:00``; UTC without one.
+
+    Raises:
+        UsageError: there is no such zone.
+    """
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # unknown, a path, or a folder of zones
+        pass
+    try:
+        zone = datetime.fromisoformat(f"2000-01-01T00:00{name}").tzinfo
+    except ValueError:
+        zone = None
+    if zone is None:
+        raise UsageError(
+            f"--time-zone {name}: no such zone\n  next: use an IANA name such as Europe/Berlin"
+        )
+    return zone

@@ -1,0 +1,40 @@
+"""Whether the user's options apply to the formats of the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.log_formats.format import IngestOptions, KubernetesOptions, LogFormat
+from gpuplan.analysis.reading.times import check_zone
+
+
+def check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
+    """Refuse options that apply to none of the formats. Raises `UsageError`."""
+    names = " and ".join(log_format.name for log_format in used)
+    if choices.time_zone is not None:
+        if not any(log_format.takes_zone for log_format in used):
+            raise UsageError(f"--time-zone: the times of {names} need no zone; leave it out")
+        check_zone(choices.time_zone)
+    if choices.own_durations and not any(log_format.has_durations for log_format in used):
+        raise UsageError(
+            f"--duration source: the format {names} does not record durations beside starts and "
+            "ends; leave it out"
+        )
+    if choices.scheduler and not all(log_format.has_scheduler for log_format in used):
+        raise UsageError(
+            f"--twin: the format {names} does not record the fields of a scheduler; leave it out"
+        )
+    if choices.kubernetes != KubernetesOptions() and not any(
+        log_format.together is not None for log_format in used
+    ):
+        raise UsageError(
+            "--gpu-resource, --user-label, --node-types, --include-cpu, --gang and --metric are "
+            f"for logs of Kubernetes, not {names}; leave them out"
+        )
+    if choices.throughputs is not None and not any(
+        log_format.takes_throughputs for log_format in used
+    ):
+        raise UsageError(f"--throughputs: the format {names} records no steps; leave it out")
+    if choices.worker_type is not None and choices.throughputs is None:
+        raise UsageError("--worker-type: chooses among the worker types of --throughputs FILE")

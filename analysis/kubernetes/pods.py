@@ -1,0 +1,364 @@
+"""Pods as intervals in which GPUs are held, from their objects."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+
+import msgspec
+from msgspec import Struct
+from msgspec import field as member
+
+from gpuplan.analysis.kubernetes.gpus import (
+    RESERVATIONS,
+    PodSpec,
+    UnknownGpusError,
+    gpus_of,
+    type_of_labels,
+)
+from gpuplan.analysis.kubernetes.objects import KubeObject
+from gpuplan.analysis.kubernetes.times import (
+    StatusCondition,
+    condition,
+    earliest,
+    latest,
+    seconds,
+    true_at,
+)
+
+NODE_FAILURES = frozenset({"NodeLost", "NodeShutdown", "DeletionByTaintManager", "DeletionByPodGC"})
+PREEMPTIONS = frozenset({"PreemptionByScheduler", "Preempting"})
+TIMEOUT = "DeadlineExceeded"
+QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
+QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
+GROUP_ANNOTATIONS = ("pod-group-name", "scheduling.k8s.io/group-name")
+"""Annotations with the PodGroup of a pod: of KAI, of Volcano."""
+SERVICES = frozenset(
+    {"ReplicaSet", "StatefulSet", "InferenceService", "LeaderWorkerSet", "RayCluster"}
+)
+ENDED = ("Succeeded", "Failed")
+
+
+class Owner(Struct):
+    """What made an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class PodMeta(Struct):
+    """What an object is."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    created: datetime | None = member(name="creationTimestamp", default=None)
+    deleted: datetime | None = member(name="deletionTimestamp", default=None)
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owners: list[Owner] | None = member(name="ownerReferences", default=None)
+
+    @property
+    def owner(self) -> Owner:
+        """The controller; one without name where there is none."""
+        return next((owner for owner in self.owners or () if owner.controller), Owner())
+
+
+class _Terminated(Struct):
+    started: datetime | None = member(name="startedAt", default=None)
+    finished: datetime | None = member(name="finishedAt", default=None)
+
+
+class _Running(Struct):
+    started: datetime | None = member(name="startedAt", default=None)
+
+
+class _ContainerState(Struct):
+    terminated: _Terminated | None = None
+    running: _Running | None = None
+
+
+class _ContainerStatus(Struct):
+    state: _ContainerState | None = None
+    last: _ContainerState | None = member(name="lastState", default=None)
+
+
+class _ClaimStatus(Struct):
+    name: str = ""
+    claim: str | None = member(name="resourceClaimName", default=None)
+
+
+class _PodStatus(Struct):
+    phase: str = ""
+    reason: str | None = None
+    conditions: list[StatusCondition] | None = None
+    started: datetime | None = member(name="startTime", default=None)
+    containers: list[_ContainerStatus] | None = member(name="containerStatuses", default=None)
+    inits: list[_ContainerStatus] | None = member(name="initContainerStatuses", default=None)
+    claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
+
+    @property
+    def states(self) -> list[_ContainerState]:
+        """The states of all containers, and the last ones before a restart."""
+        statuses = [*(self.containers or ()), *(self.inits or ())]
+        return [s for status in statuses for s in (status.state, status.last) if s is not None]
+
+
+class Pod(Struct):
+    """A pod, without what it runs."""
+
+    metadata: PodMeta
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: _PodStatus | None = None
+
+
+AS_POD = msgspec.json.Decoder(Pod)
+
+
+class _Named(Struct):
+    metadata: PodMeta
+
+
+_AS_NAMED = msgspec.json.Decoder(_Named)
+
+
+def labels_of(item: KubeObject) -> Mapping[str, str]:
+    """Return the labels of an object. Raises ValueError where it cannot be read."""
+    return item.read(_AS_NAMED).metadata.labels or {}
+
+
+@dataclass(slots=True)
+class PodRun:
+    """A pod as an interval in which it holds GPUs.
+
+    Attributes:
+        number: its place in its file.
+        source: position of the file.
+        namespace, name, uid: the pod.
+        labels, annotations, owner: what its gang follows from.
+        submit, start, end: seconds after 1970; None where there is none.
+        gpus: whole GPUs and shares of them.
+        gpu_type: their model, if known.
+        state: as the trace has it.
+        source_state: phase and reason as the log has them.
+        node: where it ran.
+        queue: of the scheduler; None without one.
+        user: if a label tells.
+        priority: its number.
+        notes: what to count of it.
+        left_out: why it is no job; empty for one.
+        fault: reason, column, what was found and what was expected, where it is refused.
+    """
+
+    number: int
+    source: int
+    namespace: str
+    name: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    owner: Owner
+    submit: float | None = None
+    start: float | None = None
+    end: float | None = None
+    gpus: Fraction = Fraction(0)
+    gpu_type: str | None = None
+    state: str = "unknown"
+    source_state: str = ""
+    node: str | None = None
+    queue: str | None = None
+    user: str | None = None
+    priority: int = 0
+    notes: set[str] = field(default_factory=set)
+    left_out: str = ""
+    fault: tuple[str, str, str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the pods of an input are read with.
+
+    Attributes:
+        nodes: name -> labels of a node.
+        claims: (namespace, name) -> GPUs of a claim.
+        groups: (namespace, name) -> queue of a PodGroup, of Volcano or KAI.
+        instances: instance type -> GPU model.
+        gpu_resources: more resources that are GPUs at this site.
+        user_label: label or annotation that names the user; None for the namespace.
+        include_cpu: whether pods without GPUs are jobs.
+    """
+
+    nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    groups: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    instances: Mapping[str, str] = field(default_factory=dict)
+    gpu_resources: Collection[str] = ()
+    user_label: str | None = None
+    include_cpu: bool = False
+
+
+def pod_run(
+    pod: Pod, number: int, source: int, around: Surroundings, *, is_deleted: bool = False
+) -> PodRun:
+    """Return a pod as an interval, or why it is none.
+
+    Args:
+        pod: the object.
+        number: its place in its file.
+        source: position of the file.
+        around: nodes, claims and the user's options.
+        is_deleted: whether a watch event says that it is gone.
+    """
+    meta, spec = pod.metadata, pod.spec
+    status = pod.status or _PodStatus()
+    labels, annotations = meta.labels or {}, meta.annotations or {}
+    node = around.nodes.get(spec.node_name or "", {})
+    run = PodRun(
+        number,
+        source,
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        labels,
+        annotations,
+        meta.owner,
+        submit=seconds(meta.created),
+        node=spec.node_name,
+        queue=_queue(labels, annotations) or _queue_of_group(meta, around.groups),
+        user=user_of(labels, annotations, around.user_label),
+        priority=spec.priority or 0,
+        source_state=_word(status),
+    )
+    if meta.namespace == RESERVATIONS:
+        run.left_out = "gpu_reservation"
+        return run
+    try:
+        count = gpus_of(spec, annotations, node, around.gpu_resources)
+        run.gpus = count.gpus + _claimed(spec, status, meta.namespace, around.claims)
+    except UnknownGpusError as error:
+        run.fault = (error.reason, "gpus", str(error), error.expected)
+    except ValueError as error:
+        run.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
+    else:
+        run.notes = count.notes
+        if not run.gpus and not around.include_cpu:
+            run.left_out = "without_gpus"
+            return run
+    if status.phase in ("", "Pending"):
+        run.left_out = "pending" if status.phase or not is_deleted else "deleted"
+        return run
+    run.gpu_type = type_of_labels(node, around.instances) or type_of_labels(
+        spec.node_selector or {}, around.instances
+    )
+    _set_times(run, meta, status, is_deleted)
+    return run
+
+
+def _queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
+    named = (labels.get(label) for label in QUEUE_LABELS)
+    return next(filter(None, named), annotations.get(QUEUE_ANNOTATION) or None)
+
+
+def _queue_of_group(meta: PodMeta, groups: Mapping[tuple[str, str], str]) -> str | None:
+    named = ((meta.annotations or {}).get(key) for key in GROUP_ANNOTATIONS)
+    queues = (groups.get((meta.namespace, name)) for name in named if name)
+    return next(filter(None, queues), None)
+
+
+def user_of(
+    labels: Mapping[str, str], annotations: Mapping[str, str], key: str | None
+) -> str | None:
+    """Return the user that a label or an annotation names."""
+    return None if key is None else labels.get(key) or annotations.get(key)
+
+
+def _claimed(
+    spec: PodSpec,
+    status: _PodStatus,
+    namespace: str,
+    claims: Mapping[tuple[str, str], int],
+) -> int:
+    """Return the GPUs of a pod's claims. Raises `UnknownGpusError` for one that is not there."""
+    if not spec.claims:
+        return 0
+    made = {item.name: item.claim for item in status.claims or ()}
+    gpus = 0
+    for claim in spec.claims:
+        name = made.get(claim.name) or claim.claim
+        if name is None or (namespace, name) not in claims:
+            raise UnknownGpusError(
+                "missing",
+                "GPUs by a claim that is not in the input: kubectl get pods,resourceclaims,nodes",
+                "its ResourceClaim: kubectl get pods,resourceclaims,nodes -A -o json",
+            )
+        gpus += claims[namespace, name]
+    return gpus
+
+
+def _set_times(run: PodRun, meta: PodMeta, status: _PodStatus, is_deleted: bool) -> None:
+    conditions, states = status.conditions, status.states
+    started = [s.terminated.started for s in states if s.terminated is not None]
+    started += [s.running.started for s in states if s.running is not None]
+    run.start = true_at(conditions, "PodScheduled") or seconds(status.started) or earliest(started)
+    if status.phase in ENDED:
+        finished = latest(s.terminated.finished for s in states if s.terminated is not None)
+        run.end = (
+            finished
+            or true_at(conditions, "DisruptionTarget")
+            or true_at(conditions, "Ready", "False")
+            or seconds(meta.deleted)
+        )
+        run.state = end_state(status.phase, _reasons(status))
+        if run.end is None:
+            run.fault = run.fault or (
+                "missing", "end", "no time at which its containers finished", "the end of the pod"
+            )  # fmt: skip
+    elif is_deleted:
+        run.end = seconds(meta.deleted)
+        run.state = "unknown"
+        if run.end is None:
+            run.fault = run.fault or (
+                "missing", "end", "deleted without a time", "the end of the pod"
+            )  # fmt: skip
+    else:
+        run.state = "running"
+    if run.start is None and run.fault is None:
+        if run.state in ("completed", "running"):
+            run.fault = ("missing", "start", "no time at which it was scheduled", "its start")
+        run.end, run.state = None, "not_started"
+
+
+def _reasons(status: _PodStatus) -> list[str]:
+    target = condition(status.conditions, "DisruptionTarget")
+    reasons = [target.reason] if target is not None else []
+    return [reason for reason in (*reasons, status.reason) if reason]
+
+
+def _word(status: _PodStatus) -> str:
+    """Return the phase and the reasons, as words."""
+    return "/".join(dict.fromkeys([status.phase, *_reasons(status)])).strip("/")
+
+
+def end_state(phase: str, reasons: Sequence[str]) -> str:
+    """Return the state of a pod that ended."""
+    if phase == "Succeeded":
+        return "completed"
+    if PREEMPTIONS.intersection(reasons):
+        return "preempted"
+    if NODE_FAILURES.intersection(reasons):
+        return "node_fail"
+    return "timeout" if TIMEOUT in reasons else "failed"
+
+
+def is_service(owner: Owner) -> bool:
+    """Return whether a pod serves until it is told to stop."""
+    return owner.kind in SERVICES
+
+
+def distinct(values: Iterable[str | None]) -> list[str]:
+    """Return the values that are there, each once."""
+    return list(dict.fromkeys(value for value in values if value))

@@ -1,0 +1,62 @@
+"""Output of kubectl that is not JSON: YAML, tables for people and messages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpuplan.analysis.base.errors import InputError
+
+YAML = re.compile(rb"\A(?:\s*(?:#[^\n]*|---[^\n]*|%YAML[^\n]*)\n)*\s*(?:- )?"
+                  rb"(?:apiVersion|kind|items|metadata):(?:\s|$)")  # fmt: skip
+TABLE = re.compile(rb"\A\s*(?:NAMESPACE +NAME|NAME)(?: +[A-Z][A-Z0-9()_-]*)+[ \r]*(?:\n|\Z)")
+MESSAGE = re.compile(
+    rb"\A\s*(No resources found[^\n]*|error: [^\n]*|Error from server[^\n]*"
+    rb"|The connection to the server[^\n]*|Unable to connect to the server[^\n]*)"
+)
+LOOK_BYTES = 1 << 12
+ANSWER = re.compile(rb'\s*(?:\{\s*"status"\s*:\s*"(?:success|error)"|\[\s*\{\s*"metric"\s*:)')
+"""How an answer of Prometheus starts, and the bare array of promtool."""
+METRIC_NAME = re.compile(rb'"__name__"\s*:\s*"([a-zA-Z0-9_:]{1,80})"')
+COMMANDS = (
+    "kubectl get pods,jobs,nodes -A -o json > kube.json (with Kueue: kubectl get "
+    "workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A -o json)"
+)
+
+
+def not_kubernetes_json(path: Path, data: bytes) -> InputError | None:
+    """Return the error for other output of kubectl, by its first bytes; None for anything else."""
+    start = data[:LOOK_BYTES]
+    expected = "its output with -o json"
+    if YAML.match(start):
+        return InputError(
+            path, "is YAML of Kubernetes", expected=expected, hint=f"make JSON: {COMMANDS}"
+        )
+    if TABLE.match(start):
+        return InputError(
+            path,
+            "is a table that kubectl prints for people, without times and GPUs",
+            expected=expected,
+            hint=f"make JSON: {COMMANDS}",
+        )
+    if (match := MESSAGE.match(start)) is not None:
+        said = match[1].decode("utf-8", "replace").strip()
+        return InputError(
+            path, f"is a message of kubectl: {said!r}", expected=expected, hint=COMMANDS
+        )
+    return None
+
+
+def other_answer(path: Path, data: bytes) -> InputError | None:
+    """Return the error for an answer of Prometheus on other metrics; None for anything else."""
+    if not ANSWER.match(data):
+        return None
+    name = METRIC_NAME.search(data)
+    of = f"on {name[1].decode()}" if name is not None else "whose series have no metric name"
+    return InputError(
+        path,
+        f"is an answer of Prometheus {of}; it has no series of kube-state-metrics",
+        expected="kube_pod_created and others of the query in docs/formats/kubernetes.md",
+        hint="name the metric where it is one of them: --source-format kube-metrics "
+        "--metric NAME=FILE",
+    )

@@ -1,0 +1,355 @@
+"""Workloads of Kueue as jobs: admissions and evictions, from one snapshot or a watch stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import msgspec
+from msgspec import Struct
+from msgspec import field as member
+
+from gpuplan.analysis.kubernetes.controllers import Template
+from gpuplan.analysis.kubernetes.gpus import (
+    UnknownGpusError,
+    clean_type,
+    gpus_of,
+    in_gpus,
+    is_gpu,
+    type_of_labels,
+)
+from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, newest
+from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, is_service, user_of
+from gpuplan.analysis.kubernetes.quantities import Quantity
+from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition, condition, seconds, true_at
+
+ADMITTED, RESERVED, EVICTED, FINISHED = "Admitted", "QuotaReserved", "Evicted", "Finished"
+PREEMPTED = "Preempted"
+PREVIOUSLY = "Previously:"
+SLICE = "WorkloadSliceReplaced"
+FINISHED_STATES = {
+    "Succeeded": "completed",
+    "JobFinished": "completed",
+    SLICE: "completed",
+    "Failed": "failed",
+    "OutOfSync": "cancelled",
+    "OwnerNotFound": "cancelled",
+}
+EVICTED_STATES = {"NodeFailures": "node_fail", "PodsReadyTimeout": "failed",
+                  "Deactivated": "cancelled"}  # fmt: skip
+"""Reason of an eviction -> state of the attempt; any other one is a preemption: it is queued."""
+
+
+class _PodSet(Struct):
+    name: str = ""
+    count: int = 1
+    template: Template = member(default_factory=Template)
+
+
+class _WorkloadSpec(Struct):
+    queue: str | None = member(name="queueName", default=None)
+    active: bool | None = None
+    priority: int | None = None
+    pod_sets: list[_PodSet] | None = member(name="podSets", default=None)
+
+
+class _Assignment(Struct):
+    name: str = ""
+    count: int | None = None
+    flavors: dict[str, str] | None = None
+    usage: dict[str, Quantity] | None = member(name="resourceUsage", default=None)
+
+
+class _Admission(Struct):
+    cluster_queue: str | None = member(name="clusterQueue", default=None)
+    assignments: list[_Assignment] | None = member(name="podSetAssignments", default=None)
+
+
+class _Eviction(Struct):
+    reason: str = ""
+    count: int = 0
+
+
+class _Stats(Struct):
+    evictions: list[_Eviction] | None = None
+
+
+class _WorkloadStatus(Struct):
+    admission: _Admission | None = None
+    conditions: list[StatusCondition] | None = None
+    stats: _Stats | None = member(name="schedulingStats", default=None)
+    past_s: float | None = member(name="accumulatedPastExecutionTimeSeconds", default=None)
+    past_misspelled_s: float | None = member(
+        name="accumulatedPastExexcutionTimeSeconds", default=None
+    )
+
+
+class KueueWorkload(Struct):
+    """A KueueWorkload, without what its pods run."""
+
+    metadata: PodMeta
+    spec: _WorkloadSpec = member(default_factory=_WorkloadSpec)
+    status: _WorkloadStatus | None = None
+
+
+AS_WORKLOAD = msgspec.json.Decoder(KueueWorkload)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSite:
+    """What the configuration of Kueue in the input says of queues and flavors.
+
+    Attributes:
+        cluster_queues: (namespace, queue) -> cluster queue.
+        flavors: name of a flavor -> labels of its nodes.
+        around: the user's options, and instance types.
+    """
+
+    cluster_queues: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    around: Surroundings = field(default_factory=Surroundings)
+
+
+@dataclass(slots=True)
+class _Times:
+    """What all versions of a workload say of its times, in seconds after 1970."""
+
+    starts: dict[float, _Admission | None] = field(default_factory=dict)
+    ends: set[float] = field(default_factory=set)
+    evictions: dict[float, str] = field(default_factory=dict)
+    reserved: float | None = None
+    reason: str | None = None
+
+
+def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> KubeJob:
+    """Return a workload as a job, of all its versions in the input, in order.
+
+    Raises ValueError where it cannot be read.
+    """
+    last = newest(list(kept))
+    ordered = kept
+    if all(item.resource_version is not None for item in kept):
+        ordered = sorted(kept, key=lambda item: item.resource_version or 0)
+    versions = [item.read(AS_WORKLOAD) for item in ordered]
+    latest = versions[next(i for i, item in enumerate(ordered) if item is last)]
+    meta, status = latest.metadata, latest.status or _WorkloadStatus()
+    labels = meta.labels or {}
+    times = _times(versions)
+    queue = latest.spec.queue
+    job = KubeJob(
+        last.number,
+        source,
+        f"{meta.namespace}/{meta.name}",
+        meta.namespace,
+        seconds(meta.created),
+        job_class="service" if is_service(meta.owner) else None,
+        user=user_of(labels, meta.annotations or {}, site.around.user_label),
+        priority=latest.spec.priority or 0,
+        queue=queue,
+        cluster_queue=site.cluster_queues.get((meta.namespace, queue or "")),
+        reserved=times.reserved,
+        reason=times.reason,
+    )
+    admissions = [item.status.admission for item in versions if item.status is not None]
+    admission = next((a for a in reversed(admissions) if a is not None), None)
+    if admission is not None and admission.cluster_queue:
+        job.cluster_queue = admission.cluster_queue
+    try:
+        _set_gpus(job, latest.spec, admission, site)
+    except UnknownGpusError as error:
+        job.fault = (error.reason, "gpus", str(error), error.expected)
+    except ValueError as error:
+        job.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
+    if not job.gpus and job.fault is None and not site.around.include_cpu:
+        job.left_out = "without_gpus"
+        return job
+    deleted = seconds(meta.deleted) if last.event == DELETED else None
+    _set_times(job, latest, times, last.event == DELETED, deleted)
+    if len(kept) == 1 and not job.left_out:
+        _leave_out_held(job, status, latest)
+    _set_attempts(job, status)
+    return job
+
+
+def _times(versions: Sequence[KueueWorkload]) -> _Times:
+    times = _Times()
+    for item in versions:
+        status = item.status or _WorkloadStatus()
+        conditions = status.conditions
+        admitted = condition(conditions, ADMITTED) or condition(conditions, RESERVED)
+        if admitted is not None and (at := seconds(admitted.at)) is not None:
+            if admitted.status == TRUE:
+                times.starts[at] = status.admission or times.starts.get(at)
+            else:
+                times.ends.add(at)
+        evicted = condition(conditions, EVICTED)
+        if evicted is not None and evicted.status == TRUE:
+            at = seconds(evicted.at)
+            if at is not None:
+                times.evictions[at] = evicted.reason or ""
+        reserved = condition(conditions, RESERVED)
+        if reserved is not None and reserved.status == TRUE and times.reserved is None:
+            times.reserved = seconds(reserved.at)
+        elif reserved is not None and reserved.status != TRUE and times.reserved is None:
+            times.reason = reserved.reason
+    return times
+
+
+def _set_gpus(
+    job: KubeJob, spec: _WorkloadSpec, admission: _Admission | None, site: QueueSite
+) -> None:
+    by_type: dict[str | None, Fraction] = {}
+    workers, more = 0, site.around.gpu_resources
+    for part in (admission.assignments if admission is not None else None) or ():
+        workers += part.count or 0
+        for name, amount in (part.usage or {}).items():
+            if is_gpu(name, more):
+                count = in_gpus({name: amount}, {})
+                flavor = (part.flavors or {}).get(name, "")
+                gpu_type = type_of_labels(site.flavors.get(flavor, {}), site.around.instances)
+                gpu_type = gpu_type or clean_type(flavor)
+                by_type[gpu_type] = by_type.get(gpu_type, Fraction(0)) + count.gpus
+                job.notes |= count.notes
+    if not sum(by_type.values()):
+        workers = 0
+        for pods in spec.pod_sets or ():
+            if pods.count < 0:
+                raise ValueError(f"{pods.count} pods")
+            template = pods.template
+            selector = template.spec.node_selector or {}
+            annotations = template.metadata.annotations or {}
+            count = gpus_of(template.spec, annotations, selector, more)
+            gpu_type = type_of_labels(selector, site.around.instances)
+            by_type[gpu_type] = by_type.get(gpu_type, Fraction(0)) + pods.count * count.gpus
+            job.notes |= count.notes
+            workers += pods.count
+    job.gpus = sum(by_type.values(), Fraction(0))
+    job.workers = max(workers, 1)
+    held = {name: gpus for name, gpus in by_type.items() if gpus}
+    job.gpu_type = max(held, key=lambda name: (held[name], name or ""), default=None)
+    if len(held) > 1:
+        job.notes.add("mixed_types")
+
+
+def _set_times(
+    job: KubeJob, latest: KueueWorkload, times: _Times, is_deleted: bool, deleted: float | None
+) -> None:
+    """Set the attempts and the state of a job, or leave it out where it is none yet."""
+    status = latest.status or _WorkloadStatus()
+    finished = condition(status.conditions, FINISHED)
+    is_finished = finished is not None and finished.status == TRUE
+    end = seconds(finished.at) if finished is not None and is_finished else None
+    if finished is not None and is_finished:
+        reason = finished.reason or ""
+        job.state, job.source_state = FINISHED_STATES.get(reason, "unknown"), reason
+        if reason == SLICE:
+            job.notes.add("slice")
+        if end is None:
+            job.fault = job.fault or (
+                "missing", FINISHED, "a condition without a time", "when it finished"
+            )  # fmt: skip
+    elif is_deleted:
+        job.state, job.source_state, end = "unknown", DELETED, deleted
+    else:
+        job.state, job.source_state = "running", ADMITTED
+    if not times.starts:
+        if is_finished:
+            job.state = "cancelled"
+        else:
+            job.left_out = "deleted" if is_deleted else _why_waiting(latest)
+        return
+    starts = sorted(times.starts)
+    for i, start in enumerate(starts):
+        following = starts[i + 1] if i + 1 < len(starts) else None
+        attempt = _attempt(job, times, start, following, end)
+        if attempt is not None:
+            job.attempts.append(attempt)
+        else:
+            job.wait_includes_attempts = True
+    last = job.attempts[-1] if job.attempts else None
+    is_ended = last is not None and last.end is not None
+    if is_finished or not is_ended:
+        if is_deleted and not is_finished and not is_ended:
+            job.fault = job.fault or (
+                "missing", "end", "deleted without a time", "the end of the workload"
+            )  # fmt: skip
+        return
+    if last is not None and not is_deleted:
+        job.state, job.source_state = last.state, last.source_state
+
+
+def _leave_out_held(job: KubeJob, status: _WorkloadStatus, latest: KueueWorkload) -> None:
+    """Leave a workload out that a snapshot shows evicted: it waits, or is stuck."""
+    finished = condition(status.conditions, FINISHED)
+    ended = job.attempts and job.attempts[-1].end is not None
+    if ended and (finished is None or finished.status != TRUE) and job.source_state != DELETED:
+        is_held = true_at(status.conditions, ADMITTED) or true_at(status.conditions, RESERVED)
+        job.left_out = "stuck" if is_held else _why_waiting(latest)
+
+
+def _attempt(
+    job: KubeJob, times: _Times, start: float, following: float | None, end: float | None
+) -> Attempt | None:
+    """Return the interval that starts at a time; None where its end is not in the input."""
+    before = float("inf") if following is None else following
+    evicted = min((at for at in times.evictions if start <= at <= before), default=None)
+    stopped = min((at for at in times.ends if start < at <= before), default=None)
+    gpus, workers = _held(times.starts[start], job)
+    if evicted is not None and (end is None or evicted < end or following is not None):
+        reason = times.evictions[evicted]
+        state = EVICTED_STATES.get(reason, "preempted")
+        return Attempt(start, evicted, gpus, workers, state, reason)
+    if following is not None or (end is None and stopped is not None):
+        if stopped is None:
+            return None
+        return Attempt(start, stopped, gpus, workers, "preempted", "")
+    return Attempt(start, end, gpus, workers, job.state, job.source_state)
+
+
+def _held(admission: _Admission | None, job: KubeJob) -> tuple[Fraction, int]:
+    """Return GPUs and pods of an admission; those of the job where it does not say."""
+    gpus, workers = Fraction(0), 0
+    for part in (admission.assignments if admission is not None else None) or ():
+        workers += part.count or 0
+        amounts = {name: value for name, value in (part.usage or {}).items() if is_gpu(name)}
+        try:
+            gpus += in_gpus(amounts, {}).gpus
+        except ValueError:
+            return job.gpus, job.workers
+    return (gpus or job.gpus), (workers or job.workers)
+
+
+def _why_waiting(latest: KueueWorkload) -> str:
+    return "inactive" if latest.spec.active is False else "pending"
+
+
+def _set_attempts(job: KubeJob, status: _WorkloadStatus) -> None:
+    """Set how often it was admitted and preempted, and what its wait includes."""
+    evictions = (status.stats.evictions if status.stats is not None else None) or ()
+    counts = [max(0, item.count) for item in evictions]
+    if status.stats is not None:
+        stops = sum(counts)
+    else:
+        evicted = condition(status.conditions, EVICTED)
+        stops = int(
+            evicted is not None
+            and (evicted.status == TRUE or (evicted.message or "").startswith(PREVIOUSLY))
+        )
+    stops = max(stops, len(job.attempts) - 1)
+    job.attempt_count = 1 + stops
+    job.preemptions = sum(
+        count for item, count in zip(evictions, counts, strict=True) if item.reason == PREEMPTED
+    )
+    seen = sum(attempt.source_state == PREEMPTED for attempt in job.attempts)
+    job.preemptions = max(job.preemptions, seen)
+    lacks = job.attempt_count > len(job.attempts) > 0
+    past_s = status.past_s or status.past_misspelled_s or 0.0
+    if lacks and past_s > 0 and len(job.attempts) == 1:
+        job.past_s = past_s
+        job.notes.add("past_time")
+        lacks = False
+    job.wait_includes_attempts = bool(job.wait_includes_attempts) or lacks
+    if len(job.attempts) > 1:
+        job.notes.add("attempts")

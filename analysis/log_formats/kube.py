@@ -1,0 +1,177 @@
+"""What a cluster still has: pods and controllers, as kubectl prints them in JSON.
+
+``kubectl get pods,jobs,nodes -A -o json``, also with JobSets, training jobs, RayJobs and Volcano's
+Jobs. Objects vanish hours to days after a job, so such a log is a quick start and no history.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.claims import AS_CLAIM, AS_GROUP
+from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
+from gpuplan.analysis.kubernetes.controllers import (
+    KINDS,
+    PlainJob,
+    controller_job,
+    plain_job,
+)
+from gpuplan.analysis.kubernetes.gangs import gangs_of_jobs, group_of, jobs_of_pods
+from gpuplan.analysis.kubernetes.heads import kinds_in
+from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
+from gpuplan.analysis.kubernetes.objects import (
+    DELETED,
+    UNREADABLE,
+    read_objects,
+)
+from gpuplan.analysis.kubernetes.pods import (
+    AS_POD,
+    PodRun,
+    Surroundings,
+    labels_of,
+    pod_run,
+)
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
+from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.source import Head, SourceStream
+
+COMMAND = "kubectl get pods,jobs,nodes -A -o json > kube.json"
+HISTORY = "pods and Jobs vanish hours to days after they end, so this is no full history"
+POD, NODE, CLAIM, POD_GROUP = "Pod", "Node", "ResourceClaim", "PodGroup"
+EMPTY = re.compile(rb'"items"\s*:\s*\[\s*\]')
+LIST = re.compile(rb'"kind"\s*:\s*"[A-Za-z]*List"')
+OF_KUEUE = "kueue.x-k8s.io"
+
+
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+    files = [read_objects(stream) for stream in streams]
+    objects = collected(files)
+    around = _surroundings(objects, choices)
+    pods = list(_pods(objects, around))
+    plain = list(_plain_jobs(objects))
+    gang_jobs = gangs_of_jobs(
+        (job.uid, f"{job.namespace}/{job.name}", job.completions, job.parallelism) for job in plain
+    )
+    jobs = jobs_of_pods(pods, _chosen_gangs(choices, gang_jobs, pods))
+    jobs += _controllers(objects, pods, around)
+    named = numbered(jobs)
+    notes = [history_note(named, HISTORY), *objects.other_kinds_note((POD, *KINDS))]
+    if "Workload" in objects.by_kind:
+        notes.append("the Workloads of Kueue were not read: --source-format kueue reads them")
+    if not named and not objects.refused:
+        kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
+        raise InputError(streams[0].path, f"has no pods and no jobs; found {kinds}", hint=COMMAND)
+    return rows_of_sources(named, objects.refused, len(streams), notes)
+
+
+def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[PodRun]) -> set[str]:
+    """Return which plain Jobs are gangs, as the user or the Jobs say."""
+    gang = choices.kubernetes.gang
+    if gang == "pod":
+        return set()
+    if gang == "job":
+        return {pod.owner.uid or f"{pod.namespace}/{pod.owner.name}" for pod in pods}
+    return gang_jobs
+
+
+def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:
+    nodes, claims, groups = {}, {}, {}
+    for source, item in objects.of(NODE):
+        try:
+            nodes[item.name] = labels_of(item)
+        except UNREADABLE as error:
+            objects.refuse(source, item, error)
+    for source, item in objects.of(CLAIM):
+        try:
+            claims[item.namespace, item.name] = item.read(AS_CLAIM).gpus
+        except UNREADABLE as error:
+            objects.refuse(source, item, error)
+    for source, item in objects.of(POD_GROUP):
+        try:
+            spec = item.read(AS_GROUP).spec
+        except UNREADABLE as error:
+            objects.refuse(source, item, error)
+            continue
+        if spec is not None and spec.queue:
+            groups[item.namespace, item.name] = spec.queue
+    return Surroundings(
+        nodes,
+        claims,
+        groups,
+        instance_models(),
+        choices.kubernetes.gpu_resources,
+        choices.kubernetes.user_label,
+        choices.kubernetes.include_cpu,
+    )
+
+
+def _pods(objects: ObjectsByKind, around: Surroundings) -> Iterable[PodRun]:
+    for source, item in objects.of(POD):
+        try:
+            pod = item.read(AS_POD)
+        except UNREADABLE as error:
+            objects.refuse(source, item, error)
+            continue
+        yield pod_run(pod, item.number, source, around, is_deleted=item.event == DELETED)
+
+
+def _plain_jobs(objects: ObjectsByKind) -> Iterable[PlainJob]:
+    for source, item in objects.of("Job"):
+        if item.api_group == "batch":
+            try:
+                yield plain_job(item)
+            except UNREADABLE as error:
+                objects.refuse(source, item, error)
+
+
+def _controllers(
+    objects: ObjectsByKind, pods: Sequence[PodRun], around: Surroundings
+) -> Iterable[KubeJob]:
+    """Yield the jobs of controllers none of whose pods are in the input."""
+    with_pods = {(pod.namespace, pod.owner.name) for pod in pods}
+    with_pods |= {(pod.namespace, group[1]) for pod in pods if (group := group_of(pod))}
+    owned: set[str] = set()
+    for kind in KINDS:
+        for source, item in objects.of(kind):
+            try:
+                job = controller_job(item, source, around)
+            except UNREADABLE as error:
+                if kind != "Job":  # that was told above
+                    objects.refuse(source, item, error)
+                continue
+            if job is None:
+                continue
+            made, makers = job
+            if item.uid:
+                owned.add(item.uid)
+            if (item.namespace, item.name) not in with_pods and not owned & makers:
+                yield made
+
+
+def _open(stream: SourceStream) -> Rows:
+    return _open_all([stream], IngestOptions())[0]
+
+
+def _recognizes(head: Head) -> str | None:
+    kinds = kinds_in(head)
+    if not kinds and head.is_json and EMPTY.search(head.data) and LIST.search(head.data):
+        return "a List of Kubernetes without objects"
+    if not kinds or any(version.startswith(OF_KUEUE) for version, _ in kinds[:1]):
+        return None
+    version, kind = kinds[0]
+    return f"an object of Kubernetes: {kind}, {version or 'no version'}"
+
+
+KUBE = LogFormat(
+    name="kube",
+    description="pods and jobs that a Kubernetes cluster still has: kubectl get ... -o json",
+    source=f"your cluster: {COMMAND}",
+    recognizes=_recognizes,
+    plan=job_plan,
+    open=_open,
+    together=_open_all,
+    kept=kept_columns,
+)

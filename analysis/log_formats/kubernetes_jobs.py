@@ -1,0 +1,146 @@
+"""What the formats of Kubernetes share: how their jobs become rows of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import polars as pl
+
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.job_table.run_cells import runs_of_text
+from gpuplan.analysis.job_table.schema import (
+    CANONICAL,
+    QUEUE_COLUMNS,
+    REQUEUE,
+    RUN_COLUMNS,
+    RUNS,
+    SCHEDULER_COLUMNS,
+    STATES,
+)
+from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
+from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
+from gpuplan.analysis.price_formats.instances import instances
+from gpuplan.analysis.reading.batch import EARLY, Tally
+from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
+from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.times import seconds
+
+STATE = CANONICAL["state"]
+A_TIME = "a time"
+LEFT_OUT = {
+    "without_gpus": "pods or workloads without GPUs left out (--include-cpu keeps them)",
+    "pending": "pods or workloads that have not started left out",
+    "deleted": "deleted before they started",
+    "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",
+    "inactive": "workloads that are deactivated, left out",
+    "never_provisioned": "runs that never got an instance left out",
+    "gpu_reservation": "reservation pods of KAI left out (the pods with shares of a GPU count)",
+}
+"""Machine word -> why an object is no job."""
+NOTES = {
+    "mig": "jobs with MIG slices (a slice of N sevenths counts as N/7 of a GPU)",
+    "shared": "jobs with shared GPUs (1 / replicas of a GPU each)",
+    "shared_unknown": "jobs with shared GPUs of unknown replicas (1 GPU each: give the nodes too)",
+    "fraction": "jobs with a fraction of a GPU by KAI",
+    "mixed_types": "jobs with GPUs of several types (the one with the most GPUs counts)",
+    "attempts": "jobs with several attempts (all are kept as their runs)",
+    "slice": "workloads replaced by a slice of their own (the successor carries the rest)",
+    "past_time": "jobs whose earlier attempts are known by their length only (their run time has "
+    "it, their wait does not)",
+    "end_by_last_sample": "jobs deleted while they ran: their end is that of the last sample, up "
+    "to a step too early or late",
+    "end_by_phase": "jobs whose end is that of the first sample after it, up to half a step early "
+    "or late",
+    "start_by_sample": "jobs whose start is that of the first sample on a node, up to a step late",
+    "mean_gpus": "jobs whose GPUs are a mean: GPU-seconds over run time, a whole number within 10%",
+    "preempted_resource": "jobs that lost resources to others by preemption",
+    "controller": "jobs known by their controller only (their pods are gone: requested GPUs count)",
+}  # fmt: skip
+"""Machine word -> what is counted of the jobs."""
+WAIT_HAS_ATTEMPTS = (
+    "jobs evicted and admitted again, of which the log has the last admission only: their wait "
+    "includes lost attempts (a watch stream has them all)"
+)
+
+
+def kept_columns(
+    head: Head, columns: Sequence[str], choices: IngestOptions
+) -> Mapping[str, pl.DataType]:
+    """Return what the traces of Kubernetes have besides the canonical columns."""
+    names = ("partition", "recorded_priority", "reason", "node_list")
+    scheduler = {name: SCHEDULER_COLUMNS[name] for name in names}
+    return {**QUEUE_COLUMNS, **scheduler, **RUN_COLUMNS}
+
+
+@cache
+def instance_models() -> Mapping[str, str]:
+    """Return instance type in lower case -> GPU model."""
+    return {name: model for name, (model, _) in instances().items()}
+
+
+def job_plan(context: SourceContext) -> ReadingPlan:
+    """Return how the cells of `gpuplan.analysis.kubernetes.jobs` become jobs."""
+    wait_s = (pl.col("wait_end").to_physical() - pl.col("submit_time").to_physical()) / MICROS
+    span_s = (pl.col("end").to_physical() - pl.col("start").to_physical()) / MICROS
+    words = pl.col("notes").str.split(NOTES_BETWEEN)
+    return ReadingPlan(
+        fields=(
+            text("job_id", "job_id", required=True),
+            text("user", "user"),
+            text("group", "group"),
+            text("job_class", "job_class"),
+            Field("submit_time", "submit", seconds("submit"), A_TIME, required=True),
+            Field("wait_end", "wait_end", seconds("wait_end"), A_TIME),
+            Field("start", "start", seconds("start"), A_TIME),
+            Field("end", "end", seconds("end"), A_TIME),
+            Field("reserved_time", "reserved", seconds("reserved"), A_TIME),
+            number("seconds", "seconds"),
+            number(REQUEUE, "requeue_seconds"),
+            number("num_gpus", "gpus", required=True),
+            count("num_workers", "workers"),
+            text("gpu_type", "gpu_type"),
+            Field("state", "state", pl.col("state").cast(pl.Enum(STATES), strict=False)),
+            text("source_state", "source_state"),
+            count("attempts", "attempts"),
+            count("preemptions", "preemptions", least=0),
+            Field(
+                "recorded_priority",
+                "priority",
+                pl.col("priority").cast(pl.Int64, strict=False),
+                "a whole number",
+            ),
+            text("queue", "queue"),
+            text("cluster_queue", "cluster_queue"),
+            text("reason", "reason"),
+            text("node_list", "nodes"),
+            Field(
+                "wait_includes_attempts",
+                "wait_includes_attempts",
+                pl.col("wait_includes_attempts") == "true",
+            ),
+            Field(RUNS, "runs", runs_of_text("runs")),
+            text("notes", "notes"),
+            number("price", "price"),
+            number("cost", "cost"),
+        ),
+        jobs={
+            "queue_s": pl.when(wait_s >= 0).then(wait_s),
+            "duration_s": pl.coalesce(
+                "seconds", pl.when(pl.col("state") != "not_started").then(span_s)
+            ),
+            "partition": pl.coalesce("cluster_queue", "queue"),
+        },
+        left_out=tuple(
+            Tally(what, pl.col("left_out") == reason, reason) for reason, what in LEFT_OUT.items()
+        ),
+        tallies=(
+            Tally("jobs still running", pl.col("state") == "running"),
+            Tally("jobs that never started (no duration)", pl.col("state").is_in(
+                ["not_started", "cancelled"]) & pl.col("wait_end").is_null()),
+            Tally(EARLY, wait_s < 0),
+            *(Tally(what, words.list.contains(word)) for word, what in NOTES.items()),
+            Tally(WAIT_HAS_ATTEMPTS, pl.col("wait_includes_attempts").fill_null(False)),
+        ),
+        time_zone="UTC",
+    )  # fmt: skip

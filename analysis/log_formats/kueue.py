@@ -1,0 +1,112 @@
+"""Kueue's Workloads, as kubectl prints them in JSON: a snapshot, or a stream of watch events.
+
+One Workload is one job. A snapshot has the last admission of a workload; a stream has all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec import field as member
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
+from gpuplan.analysis.kubernetes.heads import kinds_in
+from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
+from gpuplan.analysis.kubernetes.pods import Surroundings
+from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
+from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
+from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.source import Head, SourceStream
+
+GROUP = "kueue.x-k8s.io"
+WORKLOAD = "Workload"
+COMMAND = (
+    "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
+    "-o json > kueue.json"
+)
+HISTORY = "Workloads vanish with their jobs, so what ended earlier may be missing"
+
+
+class _QueueSpec(Struct):
+    cluster_queue: str | None = member(name="clusterQueue", default=None)
+    node_labels: dict[str, str] | None = member(name="nodeLabels", default=None)
+
+
+class _Configured(Struct):
+    spec: _QueueSpec | None = None
+
+
+_AS_CONFIGURED = msgspec.json.Decoder(_Configured)
+
+
+def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
+    files = [read_objects(stream) for stream in streams]
+    objects = collected(files)
+    site = _site(objects, choices)
+    jobs = numbered(_workloads(objects, site))
+    if not jobs and not objects.refused:
+        kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
+        raise InputError(streams[0].path, f"has no Workloads of Kueue; found {kinds}", hint=COMMAND)
+    notes = [history_note(jobs, HISTORY), *objects.other_kinds_note((WORKLOAD,))]
+    return rows_of_sources(jobs, objects.refused, len(streams), notes)
+
+
+def _site(objects: ObjectsByKind, choices: IngestOptions) -> QueueSite:
+    queues: dict[tuple[str, str], str] = {}
+    flavors: dict[str, Mapping[str, str]] = {}
+    for kind in ("LocalQueue", "ResourceFlavor"):
+        for source, item in objects.of(kind):
+            try:
+                spec = item.read(_AS_CONFIGURED).spec or _QueueSpec()
+            except UNREADABLE as error:
+                objects.refuse(source, item, error)
+                continue
+            if spec.cluster_queue is not None:
+                queues[item.namespace, item.name] = spec.cluster_queue
+            if kind == "ResourceFlavor":
+                flavors[item.name] = spec.node_labels or {}
+    around = Surroundings(
+        instances=instance_models(),
+        gpu_resources=choices.kubernetes.gpu_resources,
+        user_label=choices.kubernetes.user_label,
+        include_cpu=choices.kubernetes.include_cpu,
+    )
+    return QueueSite(queues, flavors, around)
+
+
+def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
+    for source, item in objects.of(WORKLOAD):
+        if item.api_group in (GROUP, ""):
+            try:
+                yield workload_job(objects.versions[item.key], source, site)
+            except UNREADABLE as error:
+                objects.refuse(source, item, error)
+
+
+def _open(stream: SourceStream) -> Rows:
+    return _open_all([stream], IngestOptions())[0]
+
+
+def _recognizes(head: Head) -> str | None:
+    kinds = kinds_in(head)
+    if not kinds or not kinds[0][0].startswith(f"{GROUP}/"):
+        return None
+    version, kind = kinds[0]
+    return f"an object of Kueue: {kind or 'no kind'}, {version}"
+
+
+KUEUE = LogFormat(
+    name="kueue",
+    description="Workloads of Kueue, a snapshot or a watch stream: kubectl get ... -o json",
+    source=f"your cluster: {COMMAND}",
+    recognizes=_recognizes,
+    plan=job_plan,
+    open=_open,
+    together=_open_all,
+    kept=kept_columns,
+)

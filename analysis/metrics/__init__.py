@@ -1,0 +1,1 @@
+"""Series of metrics of GPUs over time: samples, and a file per format they are read from."""

@@ -1,0 +1,1 @@
+"""Who wastes GPUs: kinds of waste of jobs, and what series of metrics say of them."""

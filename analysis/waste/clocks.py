@@ -1,0 +1,99 @@
+"""Whether the clocks of a log and of its metrics agree, by when GPUs were held and when busy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.metrics.samples import Series
+from gpuplan.analysis.waste.holders import NodeRuns
+
+SHIFTS_H = tuple(half / 2 for half in range(-28, 29))
+"""Differences that time zones have, in hours."""
+MOST_POINTS = 2000
+MOST_NODES = 64
+LEAST_GAIN = 0.1
+LEAST_MATCH = 0.3
+LEAST_VARIANCE = 1e-9
+
+
+class ClockCheck:
+    """Compares the GPUs in use at each time with those that jobs held, for some shifts of the log.
+
+    Where clocks agree, they rise and fall together.
+    """
+
+    def __init__(self) -> None:
+        self._nodes = 0
+        self._points = 0
+        self._used = np.zeros(2)
+        self._held = np.zeros((len(SHIFTS_H), 2))
+        self._both = np.zeros(len(SHIFTS_H))
+
+    def add(self, runs: NodeRuns, gpus: Sequence[Series]) -> None:
+        """Take a node: its runs, and the utilization of its GPUs."""
+        self._nodes += 1
+        if self._nodes > MOST_NODES:
+            return
+        times = _grid(gpus)
+        used = sum((_at(gpu, times) for gpu in gpus), np.zeros(times.size))
+        self._points += times.size
+        self._used += used.sum(), (used**2).sum()
+        for i, shift in enumerate(SHIFTS_H):
+            held = _held(runs, times + round(shift * HOUR_S))
+            self._held[i] += held.sum(), (held**2).sum()
+            self._both[i] += (held * used).sum()
+
+    def _matches(self) -> FloatArray:
+        """Return the correlation for each shift; 0 where one of the two does not change."""
+        mean, square = self._used / self._points
+        means, squares = (self._held / self._points).T
+        variance = (square - mean**2) * (squares - means**2)
+        match = np.zeros(len(SHIFTS_H))
+        both = self._both / self._points - mean * means
+        np.divide(
+            both, np.sqrt(np.maximum(variance, 0.0)), out=match, where=variance > LEAST_VARIANCE
+        )
+        return match
+
+    def warning(self) -> str | None:
+        """Return what to say where the log fits at another time; None where it fits as it is."""
+        if not self._points:
+            return None
+        match = self._matches()
+        best = int(np.argmax(match))
+        as_it_is = match[SHIFTS_H.index(0.0)]
+        if match[best] < LEAST_MATCH or match[best] < as_it_is + LEAST_GAIN:
+            return None
+        hours = SHIFTS_H[best]
+        return (
+            f"the clocks of the log and of the metrics differ: jobs and busy GPUs fit best with "
+            f"the log moved {abs(hours):g} h {'later' if hours < 0 else 'earlier'} (match "
+            f"{match[best]:.2f}, as it is {as_it_is:.2f})\n  next: name the zone of the log's "
+            "times with --time-zone"
+        )
+
+
+def _grid(gpus: Sequence[Series]) -> IntArray:
+    begin = min(int(gpu.time_s[0]) for gpu in gpus)
+    end = max(int(gpu.time_s[-1]) for gpu in gpus)
+    return np.linspace(begin, end, MOST_POINTS).astype(np.int64)
+
+
+def _at(gpu: Series, times: IntArray) -> FloatArray:
+    """Return 1 where the last sample before a time was of a busy GPU."""
+    place = np.searchsorted(gpu.time_s, times, "right") - 1
+    return ((place >= 0) & (gpu.values[np.maximum(place, 0)] > 0)).astype(np.float64)
+
+
+def _held(runs: NodeRuns, times: IntArray) -> FloatArray:
+    """Return the GPUs that runs hold at some times."""
+    total = np.zeros(times.size)
+    for edge, sign in ((runs.start_s, 1.0), (runs.end_s, -1.0)):
+        order = np.argsort(edge, kind="stable")
+        sums = np.append(0.0, np.cumsum(runs.gpus[order]))
+        total += sign * sums[np.searchsorted(edge[order], times, "right")]
+    return total

@@ -1,0 +1,167 @@
+"""What series of GPU metrics say of the jobs of a log: a row per job, to join with its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.metrics.registry import read_samples
+from gpuplan.analysis.metrics.samples import GpuKey, GpuSamples
+from gpuplan.analysis.reading.inputs import opened_inputs
+from gpuplan.analysis.reading.source import SourceStream
+from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waste.clocks import ClockCheck
+from gpuplan.analysis.waste.holders import busy_times, held_gpus
+from gpuplan.analysis.waste.job_sums import GpuSeries, IdleRules, JobSums
+from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
+from gpuplan.analysis.waste.log_runs import LogRuns, joined_gpus
+
+COLUMNS = KIND_COLUMNS
+OPTIONAL = ("node_list",)
+"""Columns of a trace that `read_metrics` reads; the latter where the trace has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSummary:
+    """What series say of jobs.
+
+    Attributes:
+        jobs: a row per job that has samples, with the `JOB_COLUMNS` of
+            `gpuplan.analysis.waste.job_sums`; energy and memory are null where not measured.
+        inputs: the files, with their samples.
+        nodes: nodes with samples that the log has too.
+        gpus: GPUs with samples.
+        samples: samples read, with copies and those that could not be used.
+        step_s: usual seconds between two samples of a GPU.
+        begin_s, end_s: first and last sample, seconds since 1970.
+        held_gpu_h: GPU-hours that all jobs of the log held.
+        covered_gpu_h: of these, those with samples.
+        metrics: names of the metrics read.
+        notes: what was left out, one sentence each.
+        warnings: what makes the summary doubtful.
+    """
+
+    jobs: pl.DataFrame
+    inputs: tuple[InputFile, ...]
+    nodes: int
+    gpus: int
+    samples: int
+    step_s: float
+    begin_s: float
+    end_s: float
+    held_gpu_h: float
+    covered_gpu_h: float
+    metrics: tuple[str, ...]
+    notes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def read_metrics(
+    paths: Sequence[Path], log: Trace, rules: IdleRules | None = None
+) -> MetricSummary:
+    """Read series of metrics and join them to the jobs of a log.
+
+    A series belongs to the job that a label names, else to the jobs that ran on its node at the
+    time: see `gpuplan.analysis.waste.holders`. Of a requeued job only the first run is joined, as
+    the log tells its nodes alone.
+
+    Args:
+        paths: files, folders or archives, of formats that may differ.
+        log: jobs with `COLUMNS`, and `OPTIONAL` where they have them.
+        rules: when a GPU idles.
+
+    Raises:
+        InputError: a file cannot be read or is no series of metrics, or none is of the log.
+    """
+    runs = LogRuns.of(log)
+    samples, inputs = GpuSamples(), list[InputFile]()
+    with opened_inputs(paths, None, lambda source: True) as opened:
+        for source in opened.sources:
+            before = samples.read
+            with closing(SourceStream(source)) as stream:
+                read_samples(stream, samples, runs.nodes, log.provenance.time_zone)
+                digest = stream.sha256()
+            inputs.append(InputFile(str(source.path), digest, samples.read - before))
+    summary = JobSums(log.jobs.height, rules or IdleRules())
+    span = [np.inf, -np.inf]
+    steps: list[float] = []
+    clocks = ClockCheck()
+    gpus = samples.gpus()
+    nodes_joined = set[str]()
+    for node, keys_of_gpus, node_runs in joined_gpus(gpus, runs):
+        parts = [GpuSeries.of(samples, keys) for keys in keys_of_gpus]
+        usable = [part for part in parts if part is not None]
+        for part in usable:
+            span = [min(span[0], part.use.time_s[0]), max(span[1], part.use.time_s[-1])]
+            steps.append(part.use.step_s)
+        if not usable or not node_runs.job.size:
+            continue
+        if node is None:
+            held = np.ones((node_runs.job.size, len(usable)), np.bool_)
+        else:
+            nodes_joined.add(node)
+            held = held_gpus(node_runs, [busy_times(p.memory, p.use) for p in usable])
+            clocks.add(node_runs, [part.use for part in usable])
+        for place, part in enumerate(usable):
+            summary.add(part, node_runs, held[:, place])
+    held_h = log.arrays().gpu_s / HOUR_S
+    jobs = summary.frame(log.jobs["job_id"], held_h)
+    if not jobs.height:
+        raise _nothingjoined_gpus(paths[0], samples, gpus, runs, span)
+    warning = clocks.warning()
+    return MetricSummary(
+        jobs=jobs,
+        inputs=tuple(inputs),
+        nodes=len(nodes_joined),
+        gpus=len({(gpu.node, gpu.gpu) for gpu in gpus}),
+        samples=samples.read,
+        step_s=float(np.median(steps)),
+        begin_s=float(span[0]),
+        end_s=float(span[1]),
+        held_gpu_h=float(held_h.sum()),
+        covered_gpu_h=float(jobs["covered_gpu_h"].sum()),
+        metrics=tuple(samples.sources),
+        notes=tuple(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
+        warnings=() if warning is None else (warning,),
+    )
+
+
+def _nothingjoined_gpus(
+    path: Path, samples: GpuSamples, gpus: Sequence[GpuKey], runs: LogRuns, span: list[float]
+) -> InputError:
+    """Return why no job has samples."""
+    if not gpus:
+        told = "; ".join(f"{what}: {count:,}" for what, count in samples.counts.items() if count)
+        return InputError(
+            path, f"has no sample that can be used ({told or 'no series of a GPU'})",
+            expected="series of the utilization of GPUs, with their node",
+        )  # fmt: skip
+    if not runs.nodes:
+        return InputError(
+            path,
+            "cannot be joined to the log, which does not tell the nodes of its jobs",
+            expected="a log with NodeList, or series with a label of the job",
+            hint="have sacct print NodeList too, and keep it with --twin where a trace is made",
+        )
+    nodes = sorted({gpu.node for gpu in gpus})
+    if not set(nodes) & runs.nodes:
+        return InputError(
+            path,
+            f"is of nodes that the log does not have ({', '.join(nodes[:3])})",
+            expected=f"nodes of the log, such as {', '.join(sorted(runs.nodes)[:3])}",
+        )
+    return InputError(
+        path,
+        f"has no samples within the runs of the log on {counted(len(nodes), 'node')}",
+        expected="series of the time of the log",
+        hint="check the time zone of the log: --time-zone",
+    )

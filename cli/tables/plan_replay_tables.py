@@ -1,0 +1,113 @@
+"""Tables of the replays of ``gpuplan plan``: the part held out, caps, and lost spot GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
+
+if TYPE_CHECKING:
+    from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan, PlanHoldout
+    from gpuplan.planner.studies.plan_results import PlanResults
+
+
+SAME = 0.005
+"""A smaller difference of dollars is none."""
+
+
+class _HoldoutRow(NamedTuple):
+    """A row of the table of the part held out."""
+
+    name: str
+    cost: HeldOutPlan | HeldOutCost
+
+
+def confirmed_text(results: PlanResults) -> str:
+    """Return what the part held out came to, in a sentence; empty without one."""
+    holdout = results.holdout
+    if holdout is None:
+        return ""
+    plan = holdout.plan
+    return (
+        f"On the last {holdout.share:.0%} of the log: {show_about_usd(plan.usd_per_month)} a "
+        f"month, {show_duration(plan.mean_time_s)}, P95 wait {show_duration(plan.p95_wait_s)}: "
+        f"confirmed.{dearer_text(holdout)}"
+    )
+
+
+def cap_text(results: PlanResults) -> str:
+    """Return the cap that a target of waits allows; empty without one."""
+    chosen = next((cap for cap in results.caps if cap.is_chosen), None)
+    if chosen is None or chosen is results.caps[-1]:
+        return ""
+    return f", with at most {chosen.gpus:,.0f} GPUs in all"
+
+
+def dearer_text(holdout: PlanHoldout) -> str:
+    """Return that the plan cost more there than none would have, where it did."""
+    plan_usd, today_usd = holdout.plan.usd_per_month, holdout.today.usd_per_month
+    if today_usd is None or plan_usd <= today_usd * (1 + SAME):
+        return ""
+    return f" All on demand as recorded would have cost less there: {show_about_usd(today_usd)}."
+
+
+def replay_tables(results: PlanResults) -> tuple[Table, ...]:
+    """Return the tables of the replays that were made."""
+    tables = []
+    if results.holdout is not None:
+        tables.append(holdout_table(results))
+    if results.caps:
+        tables.append(caps_table(results))
+    return tuple(tables)
+
+
+def holdout_table(results: PlanResults) -> Table:
+    """Return the part held out: the plan, today, the best single lever, and hindsight."""
+    holdout = results.holdout
+    rows: list[_HoldoutRow] = []
+    if holdout is not None:
+        rows = [
+            _HoldoutRow("plan of the first part", holdout.plan),
+            _HoldoutRow("today, all on demand", holdout.today),
+        ]
+        if holdout.one_lever is not None:
+            rows.append(_HoldoutRow(f"best single lever: {holdout.lever}", holdout.one_lever))
+        if holdout.hindsight is not None:
+            rows.append(_HoldoutRow("hindsight, without waits", holdout.hindsight))
+
+    share = "" if holdout is None else f"{holdout.share:.0%}"
+    return table(
+        f"On the last {share} of the log, which the plan has not seen",
+        rows,
+        {"name": "what runs"},
+        Column("cost.committed_gpus", "committed", show_number),
+        Column("cost.usd_per_month", "$/month", show_about_usd),
+        Column("cost.mean_time_s", "mean time", show_duration),
+        Column("cost.p95_wait_s", "P95 wait", show_duration),
+    )
+
+
+def caps_table(results: PlanResults) -> Table:
+    """Return the plan under caps."""
+    return table(
+        "With at most so many GPUs, replayed",
+        results.caps,
+        Column("gpus", "GPUs", show_number),
+        Column("usd_per_month", "$/month", show_about_usd),
+        Column("mean_time_s", "mean time", show_duration),
+        Column("mean_wait_s", "mean wait", show_duration),
+        Column("p95_wait_s", "P95 wait", show_duration),
+        Column("is_chosen", "answer", lambda is_chosen: "this plan" if is_chosen else ""),
+    )
+
+
+def spot_table(results: PlanResults) -> Table:
+    """Return the plan with other losses of spot GPUs."""
+    return table(
+        "If spot GPUs are lost more or less often, replayed",
+        results.spot_replays,
+        {"name": "losses"},
+        Column("usd_per_month", "$/month", show_about_usd),
+        Column("mean_time_s", "mean time", show_duration),
+    )

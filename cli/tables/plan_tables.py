@@ -1,0 +1,163 @@
+"""Tables of ``gpuplan plan``: markets, levers and classes, and the answer in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuplan.analysis.base.words import counted, listed
+from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_between,
+    show_duration,
+    show_share,
+)
+from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
+from gpuplan.cli.tables.plan_replay_tables import cap_text, confirmed_text
+
+if TYPE_CHECKING:
+    from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
+    from gpuplan.planner.requests.plan import PurchaseRequest
+    from gpuplan.planner.studies.plan_results import PlanClass, PlanResults
+
+SAME = 0.005
+"""A smaller difference of dollars is shown as none."""
+
+
+def levers_table(results: PlanResults) -> Table:
+    """Return what each lever is worth."""
+    return table(
+        "What each lever is worth: $/month of the program, "
+        f"{show_about_usd(results.program_usd_per_month)} with all",
+        results.levers,
+        Column("name", "lever", lambda name: LEVERS.get(name, name)),
+        Column("without_usd_per_month", "plan without it", show_about_usd),
+        Column("alone_usd_per_month", "it alone", show_about_usd),
+    )
+
+
+def classes_table(results: PlanResults) -> Table:
+    """Return where the jobs of each class run."""
+
+    def routes(row: PlanClass) -> str:
+        shares = [(route.name, route.share) for route in row.routes]
+        if len(shares) == 1:
+            return shares[0][0]
+        return ", ".join(f"{name} {share:.0%}" for name, share in shares)
+
+    return table(
+        "Where jobs run; base is as recorded",
+        results.classes,
+        {
+            "name": "class",
+            "gpu_type": "GPU" if any(row.gpu_type for row in results.classes) else "",
+            "width_bucket": "GPUs per job",
+            "jobs": "jobs",
+        },
+        Column("recorded_time_s", "time today", show_duration),
+        Column("mean_time_s", "planned", show_duration),
+        Column("routes", "runs on", read=routes),
+    )
+
+
+def headline(results: PlanResults, request: PurchaseRequest) -> str:
+    """Return what to buy and what it costs; an unconfirmed plan says so first."""
+    bought = [
+        f"{use.gpus:,.0f} {use.gpu_type}" if use.gpu_type else counted(int(use.gpus), "GPU")
+        for use in results.markets
+        if use.name == "committed"
+    ]
+    owned = sum(use.gpus for use in results.markets if use.name == "owned")
+    commit = f"Commit to {listed(bought, 6)}" if bought else "Commit to no GPU"
+    if owned:
+        commit += f" beside the {owned:,.0f} owned"
+    recorded = results.recorded_committed_gpus
+    if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
+        commit += f" ({recorded:,.0f} with jobs as recorded)"
+    if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
+        commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
+    elsewhere = [
+        words
+        for name, words in (("spot", "on spot"), ("serverless", "in containers"))
+        if any(use.name == name and use.mean_gpus > 0 for use in results.markets)
+    ]
+    if elsewhere:
+        commit += f", with some jobs {' and '.join(elsewhere)},"
+    if cap := cap_text(results):
+        commit = f"{commit.removesuffix(',')}{cap}"
+    if not results.confirmed:
+        why = "; ".join(results.unconfirmed)
+        commit = f"Not confirmed ({why}): {commit[0].lower()}{commit[1:]}"
+    has_budget = request.budget is not None
+    cost = f"for {show_about_usd(results.usd_per_month)} a month"
+    cost += "" if request.has_price else " at an assumed price"
+    cost += "" if has_budget else _compared(results)
+    time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
+    answer = f"{commit} {cost}. {time}{_assumed(results)}"
+    return f"{answer} {confirmed_text(results)}" if results.confirmed else answer
+
+
+def _time(results: PlanResults, has_budget: bool) -> str:
+    """Return the mean time as replayed against the recorded one, under a budget with its range."""
+    replay, today_s = results.replay, results.today.mean_time_s
+    planned_s = results.mean_time_s if replay is None else replay.mean_time_s
+    planned, today = show_duration(planned_s), show_duration(today_s)
+    has_waits = results.today.jobs_without_wait < results.jobs
+    compared = f"today {today}{' with waits' if has_waits else ''}"
+    if planned == today and not has_waits:
+        compared = "as today"
+    intervals, between = results.outlook.intervals, ""
+    if has_budget and intervals is not None:
+        low, high = intervals.mean_time_s.low, intervals.mean_time_s.high
+        if high - low > SAME * results.mean_time_s:
+            ends = show_between(low, high, show_duration)
+            between = f" ({ends} in {resampled_words(intervals)})"
+    without = " without waits" if replay is None else ""
+    return f"Mean time {planned} per job{without}{between}, {compared}."
+
+
+def _assumed(results: PlanResults) -> str:
+    """Return one sentence on the dollars that rest on an assumed speedup."""
+    law = results.outlook.assumed_speedup
+    if law is None:
+        return ""
+    without = next(
+        (lever.without_usd_per_month for lever in results.levers if lever.name == "widths"), None
+    )
+    usd = 0.0 if without is None else without - results.program_usd_per_month
+    if usd <= SAME * results.usd_per_month:
+        return f" Other widths rest on an assumed speedup, {law}."
+    return f" {show_about_usd(usd)} a month of the saving rest on an assumed speedup, {law}."
+
+
+def _compared(results: PlanResults) -> str:
+    """Return the saving over the best commitment, or over renting where that is no other plan."""
+    names = [lever.name for lever in results.levers]
+    intervals = results.outlook.intervals
+    rented = results.outlook.on_demand_usd_per_month
+    if not names:
+        return ""
+    is_only_rented = "commitment" not in names or names == ["commitment"]
+    if is_only_rented and rented:
+        sure = None if intervals is None else intervals.saving_over_on_demand_share
+        saving = 1 - results.usd_per_month / rented
+        return f", {_saving(saving)} all on demand as recorded{_resampled(intervals, sure)}"
+    if results.saving_share is None:
+        return ""
+    sure = None if intervals is None else intervals.saving_share
+    saved = _saving(results.saving_share)
+    return f", {saved} the best commitment with jobs as recorded{_resampled(intervals, sure)}"
+
+
+def _resampled(intervals: PlanIntervals | None, saving: PlanRange | None) -> str:
+    """Return the interval of a saving in brackets, and what it is over."""
+    if intervals is None or saving is None or max(abs(saving.low), abs(saving.high)) < SAME:
+        return ""
+    between = show_between(saving.low, saving.high, show_share)
+    return f" ({between} in {resampled_words(intervals)})"
+
+
+def _saving(share: float) -> str:
+    if abs(share) < SAME:
+        return "about the same as"
+    return f"{show_share(abs(share))} {'less' if share > 0 else 'more'} than"

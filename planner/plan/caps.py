@@ -1,0 +1,134 @@
+"""Caps on GPUs: with fewer GPUs on demand jobs queue, and idle commitments fill up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.plan.assignment import AssignedJobs
+from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
+from gpuplan.planner.plan.targets import (
+    MEAN_TIME_TARGET,
+    MEAN_WAIT_TARGET,
+    P95_WAIT_TARGET,
+    TimeTarget,
+)
+from gpuplan.simkit.arrays import FloatArray
+
+PARTS = (0.0, 0.25, 0.5, 0.75)
+"""Caps to try, between the GPUs that are always there and the peak."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCap:
+    """A plan under a cap, as replayed.
+
+    Attributes:
+        gpus: most GPUs owned, committed and on demand, of all types.
+        by_type: the same by GPU type.
+        usd_per_month: what it costs; GPU time after the window counts too.
+        mean_time_s: from submission to end.
+        mean_wait_s, p95_wait_s: for GPUs.
+        is_chosen: whether the answer is under this cap.
+    """
+
+    gpus: float
+    by_type: Mapping[str, float]
+    usd_per_month: float
+    mean_time_s: float
+    mean_wait_s: float
+    p95_wait_s: float
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CappedRun:
+    """A cap with its replay."""
+
+    by_type: Mapping[str, float]
+    run: PlanRun
+
+    @property
+    def usd_per_month(self) -> float:
+        """What it costs until all jobs are done."""
+        return self.run.usd_per_month(drains=True)
+
+    def row(self, chosen: CappedRun | None) -> PlanCap:
+        """Return it as the answer has it."""
+        return PlanCap(
+            gpus=sum(self.by_type.values()),
+            by_type=dict(self.by_type),
+            usd_per_month=self.usd_per_month,
+            mean_time_s=self.run.measured_s(MEAN_TIME_TARGET),
+            mean_wait_s=self.run.measured_s(MEAN_WAIT_TARGET),
+            p95_wait_s=self.run.measured_s(P95_WAIT_TARGET),
+            is_chosen=self is chosen,
+        )
+
+
+def caps_at(run: PlanRun, part: float) -> dict[str, float]:
+    """Return caps between what is always there, or the widest job, and the peak of a replay."""
+    caps = {}
+    for of in run.types:
+        cluster, jobs = of.run.cluster, of.run.jobs
+        most = cluster.fixed + of.run.peak_leased
+        widest = float(jobs.pool_gpus[jobs.pool_us >= 0].max(initial=0.0))
+        least = cluster.fixed + ceil(max(0.0, widest - cluster.fixed) / cluster.node) * cluster.node
+        nodes = round(part * max(0.0, most - least) / cluster.node)
+        caps[of.gpu_type] = min(max(most, least), least + nodes * cluster.node)
+    return caps
+
+
+def capped_runs(
+    run: PlanRun, assigned: AssignedJobs, committed: FloatArray, terms: RentingTerms
+) -> list[CappedRun]:
+    """Return replays under some caps, ascending, the last without any but its peak."""
+    runs: list[CappedRun] = []
+    peak = caps_at(run, 1.0)
+    for part in PARTS:
+        caps = caps_at(run, part)
+        if caps != peak and all(caps != other.by_type for other in runs):
+            capped = replay_plan(run.columns, assigned, committed, terms, caps=caps)
+            runs.append(CappedRun(caps, capped))
+    return [*runs, CappedRun(peak, run)]
+
+
+def choose_cap(
+    runs: list[CappedRun],
+    target: TimeTarget,
+    assigned: AssignedJobs,
+    committed: FloatArray,
+    terms: RentingTerms,
+) -> tuple[list[CappedRun], CappedRun]:
+    """Return the replays with one more between two caps, and the cheapest that meets a target.
+
+    Raises:
+        InfeasibleError: none meets it; the message has the nearest that can be met.
+    """
+    limit_s = target.limit(0.0)
+    meets = [capped.run.measured_s(target) <= limit_s for capped in runs]
+    if not any(meets):
+        least = min(capped.run.measured_s(target) for capped in runs)
+        raise InfeasibleError(
+            f"{target.measure} <= {limit_s:,.0f} s cannot be met: in the replay it is "
+            f"{least:,.0f} s at best\n  next: --target '{target.measure} <= "
+            f"{int(np.ceil(least))}s', a larger --cluster, or a shorter --provision-delay"
+        )
+    first = meets.index(True)
+    if first:
+        low, high = runs[first - 1].by_type, runs[first].by_type
+        between = {name: _middle(runs[first], name, low[name], high[name]) for name in high}
+        if between not in (low, high):
+            run = replay_plan(runs[0].run.columns, assigned, committed, terms, caps=between)
+            runs.insert(first, CappedRun(between, run))
+    met = [capped for capped in runs if capped.run.measured_s(target) <= limit_s]
+    return runs, min(met, key=lambda capped: capped.usd_per_month)
+
+
+def _middle(capped: CappedRun, gpu_type: str, low: float, high: float) -> float:
+    node = next(of.run.cluster.node for of in capped.run.types if of.gpu_type == gpu_type)
+    return low + (high - low) / node // 2 * node

@@ -1,0 +1,241 @@
+"""Whether a plan held: its replay on all of the log, and on the part that it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
+from gpuplan.planner.plan.decision import PlanDecision, decide
+from gpuplan.planner.plan.holdout import PlanHoldout, hold_out, no_holdout
+from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
+from gpuplan.planner.plan.program import PlanProgram
+from gpuplan.planner.plan.purchase import Purchase, purchase
+from gpuplan.planner.plan.replay import (
+    PlanRun,
+    RentingTerms,
+    SpotStress,
+    TooWideError,
+    busiest_spot_hours,
+    replay_plan,
+)
+from gpuplan.planner.plan.targets import (
+    MEAN_TIME_TARGET,
+    MEAN_WAIT_TARGET,
+    P95_WAIT_TARGET,
+    TimeTarget,
+)
+
+NEAR_USD = 0.10
+"""A confirmed plan costs as much as the program says, within this share."""
+NEAR_TARGET = 0.02
+"""A confirmed plan keeps to its target within this share: shares of few jobs are coarse."""
+ROUNDING = 1e-9
+HAZARDS = {"half the losses": 0.5, "twice the losses": 2.0}
+ALL_LOST = "no spot GPUs for 6 h"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedPurchase:
+    """The plan, replayed on all jobs that it was made for.
+
+    Attributes:
+        usd_per_month: over the window.
+        mean_time_s: of the jobs that are not deferred, with their waits.
+        mean_wait_s, p95_wait_s: of these, for GPUs.
+        peak_on_demand_gpus: most GPUs rented at once.
+        slower_classes: classes that waits push over ``--slower``.
+    """
+
+    usd_per_month: float
+    mean_time_s: float
+    mean_wait_s: float
+    p95_wait_s: float
+    peak_on_demand_gpus: int
+    slower_classes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpotReplay:
+    """The plan, replayed with more or fewer losses of spot GPUs.
+
+    Attributes:
+        name: what is different.
+        from_s: when there are no spot GPUs, seconds after the first submission; else null.
+        usd_per_month: over the window.
+        mean_time_s: of the jobs that are not deferred.
+    """
+
+    name: str
+    from_s: float | None
+    usd_per_month: float
+    mean_time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProof:
+    """A plan, what its replay came to, and whether one made so held on what it had not seen.
+
+    Attributes:
+        bought: the plan.
+        decision: the plan with its replay; None where it cannot be replayed.
+        replay: what the replay came to.
+        spot_replays: with other losses of spot GPUs.
+        holdout: a plan of the first part, tried on the rest.
+        unconfirmed: why the plan is not confirmed; empty where it is.
+        anew: the plan that would be made without an older one.
+        kept: what stays of an older plan; None without one.
+    """
+
+    bought: Purchase
+    decision: PlanDecision | None
+    replay: ReplayedPurchase | None
+    spot_replays: tuple[SpotReplay, ...]
+    holdout: PlanHoldout | None
+    unconfirmed: tuple[str, ...]
+    anew: Purchase
+    kept: KeptPlan | None
+
+
+def prove(
+    program: PlanProgram,
+    target: TimeTarget | None,
+    terms: RentingTerms,
+    share: float,
+    old: OldPlan | None = None,
+) -> PlanProof:
+    """Return the plan of a program with its replay and its confirmation.
+
+    Args:
+        program: of all jobs.
+        target: of times; None for none.
+        terms: how GPUs on demand are had.
+        share: of the window that is held out.
+        old: an older plan to stay with where a change saves little; None for none.
+
+    Raises:
+        InfeasibleError: no plan meets the limits or the target.
+    """
+    try:
+        decision = decide(program, terms, target, old)
+    except TooWideError as error:
+        why = str(error).splitlines()[0]
+        anew = purchase(program)
+        bought, kept = (anew, None) if old is None else keep_plan(anew, old)
+        return PlanProof(bought, None, None, (), None, (why,), anew, kept)
+    holdout, unconfirmed = confirmation(program, target, terms, share)
+    return PlanProof(
+        bought=decision.bought,
+        decision=decision,
+        replay=replay_of(decision),
+        spot_replays=spot_replays(decision, terms),
+        holdout=holdout,
+        unconfirmed=unconfirmed,
+        anew=decision.anew or decision.bought,
+        kept=decision.kept,
+    )
+
+
+def replay_of(decision: PlanDecision) -> ReplayedPurchase:
+    """Return what the replay of a plan came to."""
+    run, program = decision.run, decision.bought.program
+    return ReplayedPurchase(
+        usd_per_month=run.usd_per_month(),
+        mean_time_s=run.measured_s(MEAN_TIME_TARGET),
+        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET),
+        p95_wait_s=run.measured_s(P95_WAIT_TARGET),
+        peak_on_demand_gpus=sum(run.peak_leased.values()),
+        slower_classes=slower_classes(run, program),
+    )
+
+
+def slower_classes(run: PlanRun, program: PlanProgram) -> tuple[str, ...]:
+    """Return the classes whose mean time is over the bound with the waits of a replay."""
+    slower = program.limits.slower
+    if slower is None:
+        return ()
+    names = []
+    for planned in program.columns.classes:
+        most_s = slower * planned.recorded_s * (1 + ROUNDING)
+        time_s, wait_s = (float(np.mean(x[planned.jobs])) for x in (run.time_s, run.wait_s))
+        if time_s - wait_s <= most_s < time_s:
+            names.append(planned.name)
+    return tuple(names)
+
+
+def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotReplay, ...]:
+    """Return replays with other losses of spot GPUs; none without spot GPUs in the plan."""
+    hours = busiest_spot_hours(decision.run)
+    if hours is None:
+        return ()
+    stresses = {name: SpotStress(hazard_times=times) for name, times in HAZARDS.items()}
+    stresses[ALL_LOST] = SpotStress(gone_s=hours)
+    rows = []
+    for name, stress in stresses.items():
+        run = replay_plan(
+            decision.run.columns,
+            decision.assigned,
+            decision.bought.whole.committed,
+            terms,
+            caps=decision.caps,
+            stress=stress,
+        )
+        from_s = None if stress.gone_s is None else stress.gone_s[0]
+        mean_time_s = run.measured_s(MEAN_TIME_TARGET)
+        rows.append(SpotReplay(name, from_s, run.usd_per_month(), mean_time_s))
+    return tuple(rows)
+
+
+def confirmation(
+    program: PlanProgram, target: TimeTarget | None, terms: RentingTerms, share: float
+) -> tuple[PlanHoldout | None, tuple[str, ...]]:
+    """Return a plan of the first part tried on the rest, and why it is not confirmed, if so.
+
+    Args:
+        program: of all jobs.
+        target: of times; None for none.
+        terms: how GPUs on demand are had.
+        share: of the window that is held out.
+    """
+    why = no_holdout(program.columns, share)
+    if why is not None:
+        return None, (why,)
+    try:
+        holdout = hold_out(program.columns, program.limits, target, terms, share)
+    except InfeasibleError as error:
+        return None, (
+            f"no plan of the first part can be tried on the rest: {str(error).splitlines()[0]}",
+        )
+    return holdout, tuple(failures(holdout, target))
+
+
+def failures(holdout: PlanHoldout, target: TimeTarget | None) -> list[str]:
+    """Return what did not hold on the later part."""
+    lines = []
+    usd, program_usd = holdout.plan.usd_per_month, holdout.plan.program_usd_per_month
+    if abs(usd - program_usd) > NEAR_USD * program_usd:
+        change = f"{usd / program_usd - 1:+.0%}" if program_usd else "more"
+        lines.append(
+            f"on the last {holdout.share:.0%} of the log it cost ${usd:,.0f} a month in the "
+            f"replay, {change} against the program's ${program_usd:,.0f}"
+        )
+    value_s, limit_s = holdout.value_s, holdout.target_s
+    is_met = value_s is None or limit_s is None or value_s <= limit_s * (1 + NEAR_TARGET)
+    if target is not None and value_s is not None and limit_s is not None and not is_met:
+        lines.append(
+            f"on the last {holdout.share:.0%} of the log {target.measure} was "
+            f"{value_s / HOUR_S:,.3g} h, over {limit_s / HOUR_S:,.3g} h"
+        )
+    return lines
+
+
+def caveat(window_s: float, share: float) -> str | None:
+    """Return what a short log does to the confirmation; None for two weeks or more."""
+    if window_s >= 14 * DAY_S:
+        return None
+    return (
+        f"the log covers {window_s / DAY_S:.2g} days: with less than two weeks the part held out "
+        f"is {window_s * share / DAY_S:.2g} days, which need not be like the others of a week"
+    )

@@ -1,0 +1,108 @@
+"""Solve a program and replay its plan, until the waits it counts with are those of the replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
+from gpuplan.planner.plan.caps import CappedRun, PlanCap, capped_runs, choose_cap
+from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
+from gpuplan.planner.plan.program import PlanProgram
+from gpuplan.planner.plan.purchase import Purchase, purchase
+from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
+from gpuplan.planner.plan.targets import MEAN_WAIT_TARGET, TimeTarget
+
+MOST_ROUNDS = 4
+SAME_WAIT = 0.01
+"""Waits of the program and of the replay are the same within this share of the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDecision:
+    """A plan with its replay.
+
+    Attributes:
+        bought: the optimum, before and after rounding.
+        assigned: the route of each job.
+        run: the replay.
+        caps: under which it was replayed, by type; None for those of the markets.
+        tried: plans under caps; empty where no cap and no target of waits is given.
+        anew: the plan that would be made without an older one.
+        kept: what stays of an older plan; None without one.
+    """
+
+    bought: Purchase
+    assigned: AssignedJobs
+    run: PlanRun
+    caps: Mapping[str, float] | None = None
+    tried: tuple[PlanCap, ...] = ()
+    anew: Purchase | None = None
+    kept: KeptPlan | None = None
+
+
+def decide(
+    program: PlanProgram,
+    terms: RentingTerms,
+    target: TimeTarget | None = None,
+    old: OldPlan | None = None,
+) -> PlanDecision:
+    """Return a plan that counts with the waits of its replay, and keeps to a target of waits.
+
+    Args:
+        program: its limit on the mean time counts no waits.
+        terms: how GPUs on demand are had.
+        target: of times; None for none.
+        old: an older plan to stay with where a change saves little; None for none.
+
+    Raises:
+        InfeasibleError: no plan meets the limits or the target.
+    """
+    decision = without_waits = _replayed(purchase(program), terms)
+    limit_s = program.limits.mean_time_s
+    wait_s = 0.0
+    for _ in range(0 if limit_s is None else MOST_ROUNDS):
+        replayed_s = decision.run.measured_s(MEAN_WAIT_TARGET)
+        if limit_s is None or abs(replayed_s - wait_s) < SAME_WAIT * limit_s:
+            break
+        wait_s = (wait_s + replayed_s) / 2
+        limits = replace(program.limits, mean_time_s=limit_s - wait_s, wait_s=wait_s)
+        tighter = replace(program, limits=limits)
+        if _is_within(without_waits.bought, limit_s - wait_s):  # it stays the optimum
+            decision = replace(without_waits, bought=replace(without_waits.bought, program=tighter))
+            continue
+        decision = _replayed(purchase(tighter, decision.bought.exact.groups), terms)
+    if old is not None:
+        anew = decision.bought
+        bought, kept = keep_plan(anew, old)
+        decision = replace(_replayed(bought, terms), anew=anew, kept=kept)
+    has_cap = any(market.cap is not None for market in program.columns.markets)
+    if has_cap or (target is not None and target.is_of_waits):
+        return _capped(decision, terms, target)
+    return decision
+
+
+def _is_within(bought: Purchase, limit_s: float) -> bool:
+    """Return whether a plan has a mean time within a bound, before and after rounding."""
+    return max(bought.exact.mean_time_s, bought.whole.mean_time_s) <= limit_s
+
+
+def _replayed(bought: Purchase, terms: RentingTerms) -> PlanDecision:
+    columns = bought.program.columns
+    assigned = assigned_jobs(columns, bought.whole.share)
+    run = replay_plan(columns, assigned, bought.whole.committed, terms)
+    return PlanDecision(bought, assigned, run)
+
+
+def _capped(decision: PlanDecision, terms: RentingTerms, target: TimeTarget | None) -> PlanDecision:
+    """Return the plan with the caps that were tried, under the one that a target of waits needs."""
+    committed = decision.bought.whole.committed
+    runs = capped_runs(decision.run, decision.assigned, committed, terms)
+    chosen: CappedRun | None = runs[-1]
+    caps = None
+    if target is not None and target.is_of_waits:
+        runs, chosen = choose_cap(runs, target, decision.assigned, committed, terms)
+        caps = chosen.by_type
+    rows = tuple(capped.row(chosen) for capped in runs)
+    run = decision.run if chosen is None else chosen.run
+    return replace(decision, run=run, caps=caps, tried=rows)

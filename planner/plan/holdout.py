@@ -1,0 +1,344 @@
+"""A plan of the first part of the time, tried on the rest: does it hold there?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.time_units import DAY_S, MONTH_H
+from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
+from gpuplan.planner.plan.classes import joined_by
+from gpuplan.planner.plan.columns import RouteColumns, outside_price, paths_of, route_columns
+from gpuplan.planner.plan.decision import PlanDecision, decide
+from gpuplan.planner.plan.jobs import bins_of
+from gpuplan.planner.plan.levers import levers_of, with_levers
+from gpuplan.planner.plan.program import PlanLimits, plan_program, run_deferred
+from gpuplan.planner.plan.purchase import purchase
+from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
+from gpuplan.planner.plan.routes import SERVERLESS, SPOT
+from gpuplan.planner.plan.targets import (
+    MEAN_TIME,
+    MEAN_TIME_TARGET,
+    MEAN_WAIT_TARGET,
+    P95_WAIT_TARGET,
+    TimeTarget,
+)
+from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.metrics import percentile
+
+WEEK_S = 7 * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutPlan:
+    """What the later part came to under a plan of the first part, replayed.
+
+    Attributes:
+        usd_per_month: what it costs.
+        program_usd_per_month: by the program, without waits and billing steps.
+        committed_gpus: bought for the whole time.
+        mean_time_s: of the jobs submitted in it, from submission to end.
+        mean_wait_s, p95_wait_s: of these, for GPUs.
+    """
+
+    usd_per_month: float
+    program_usd_per_month: float
+    committed_gpus: float
+    mean_time_s: float
+    mean_wait_s: float
+    p95_wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutCost:
+    """What the later part came to as recorded, or what it would with hindsight; not replayed.
+
+    Attributes:
+        usd_per_month: what it costs; null where there is no price on demand.
+        committed_gpus: bought for the whole time; null as recorded.
+        mean_time_s: of the jobs submitted in it; a wait that is not known counts as none.
+        p95_wait_s: of these, for GPUs; null where it is not known.
+    """
+
+    usd_per_month: float | None
+    committed_gpus: float | None
+    mean_time_s: float
+    p95_wait_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanHoldout:
+    """A plan of the first part of the time, replayed over all of it; the rest counts.
+
+    Attributes:
+        share: of the time, held out.
+        from_s: when it begins, seconds after the first submission.
+        fitted_jobs, jobs: submitted before it, and in it.
+        new_class_jobs: of these, those of a class that was not seen before; they run as recorded.
+        plan: of the first part.
+        today: as recorded; all GPUs above those owned are on demand.
+        lever: the one of `one_lever`; null where the plan has no lever.
+        one_lever: the cheapest plan of the first part with one lever.
+        hindsight: the best plan of the program that knows the later part; null where none meets
+            the limits.
+        target_s: the bound of the target on it; null without a target.
+        value_s: what the replay measured there.
+    """
+
+    share: float
+    from_s: float
+    fitted_jobs: int
+    jobs: int
+    new_class_jobs: int
+    plan: HeldOutPlan
+    today: HeldOutCost
+    lever: str | None
+    one_lever: HeldOutPlan | None
+    hindsight: HeldOutCost | None
+    target_s: float | None
+    value_s: float | None
+
+
+def no_holdout(columns: RouteColumns, share: float) -> str | None:
+    """Return why there is no later part to try a plan on; None where there is one."""
+    jobs = columns.jobs
+    if share <= 0:
+        return "nothing was held out (--holdout)"
+    if float(jobs.submit_s[-1]) <= WEEK_S:
+        return "the log has jobs of one week only, so there is no later week to try the plan on"
+    cut_s = (1 - share) * columns.bins.window_s
+    later = (jobs.submit_s >= cut_s) & ~jobs.is_deferred
+    if not later.any() or not (~jobs.is_deferred & ~later).any():
+        return "the log has too few jobs before or after the held-out part begins"
+    if float((jobs.submit_s + jobs.recorded_s)[jobs.submit_s < cut_s].max()) <= 0:
+        return "the jobs before the held-out part take no time"
+    return None
+
+
+def hold_out(
+    columns: RouteColumns,
+    limits: PlanLimits,
+    target: TimeTarget | None,
+    terms: RentingTerms,
+    share: float,
+) -> PlanHoldout:
+    """Fit a plan to the first part of the window, replay all of it, and count the rest.
+
+    Args:
+        columns: of all jobs.
+        limits: of the plan; a mean time as recorded is that of each part.
+        target: of times; None for none.
+        terms: how GPUs on demand are had.
+        share: of the window that is held out, its end.
+
+    Raises:
+        InfeasibleError: no plan of the first part meets the limits.
+    """
+    cut_s = (1 - share) * columns.bins.window_s
+    before = int(np.searchsorted(columns.jobs.submit_s, cut_s, side="left"))
+    jobs = columns.jobs.first(before)
+    markets = dict(zip(columns.types, columns.markets, strict=True))
+    fit = route_columns(
+        jobs,
+        markets,
+        speedup=columns.speedup,
+        settings=columns.settings,
+        within_s=columns.within_s,
+        services=columns.services,
+        bins=bins_of(cut_s),
+    )
+    program = plan_program(fit, _limits(limits, target, fit.now_s))
+    later = later_part(columns, cut_s)
+    decision = decide(program, terms, target)
+    run, plan = _tried(columns, decision, terms, cut_s)
+    limit_s = None if target is None else target.limit(later.now_s)
+    lever, one_lever = _one_lever(columns, decision, terms, target, cut_s)
+    planned = ~columns.jobs.is_deferred
+    submitted = planned & (columns.jobs.submit_s >= cut_s)
+    seen = np.zeros(columns.jobs.size, bool)
+    for planned_class in joined_by(fit.classes, columns.jobs):
+        seen[planned_class.jobs] = True
+    return PlanHoldout(
+        share=share,
+        from_s=cut_s,
+        fitted_jobs=before,
+        jobs=int(submitted.sum()),
+        new_class_jobs=int((submitted & ~seen).sum()),
+        plan=plan,
+        today=_today(columns, cut_s),
+        lever=lever,
+        one_lever=one_lever,
+        hindsight=_hindsight(later, _limits(limits, target, later.now_s), cut_s),
+        target_s=limit_s,
+        value_s=None if target is None else run.measured_s(target, cut_s),
+    )
+
+
+def _limits(limits: PlanLimits, target: TimeTarget | None, now_s: float) -> PlanLimits:
+    """Return the limits on a part of the time in which jobs took ``now_s``."""
+    if target is None or target.measure != MEAN_TIME:
+        return limits
+    return replace(limits, mean_time_s=target.limit(now_s), wait_s=0.0)
+
+
+def weights_after(columns: RouteColumns, begin_s: float) -> FloatArray:
+    """Return the share of the time from some instant on that each bin is; they add up to 1."""
+    edges = np.arange(columns.bins.count + 1) * columns.bins.bin_s
+    inside = np.clip(edges[1:] - np.maximum(edges[:-1], begin_s), 0.0, None)
+    weights: FloatArray = inside / inside.sum()
+    return weights
+
+
+def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
+    """Return columns with the GPUs of all jobs, and the times of those submitted later."""
+    jobs = columns.jobs
+    markets = dict(zip(columns.types, columns.markets, strict=True))
+    classes, time_s, spot_gpu_s = [], np.zeros(columns.class_of.size), columns.spot_gpu_s.copy()
+    for number, planned in enumerate(columns.classes):
+        rows = planned.jobs[jobs.submit_s[planned.jobs] >= begin_s]
+        part = replace(
+            planned,
+            jobs=rows,
+            recorded_s=float(jobs.recorded_s[rows].mean()) if rows.size else 0.0,
+            gpu_s=planned.gpu_s,
+        )
+        classes.append(part)
+        of_class = np.flatnonzero(columns.class_of == number)
+        if rows.size:
+            market = markets[planned.gpu_type]
+            paths = dict(paths_of(jobs, part, market, columns.speedup, columns.settings))
+            for at in of_class.tolist():
+                path = paths.get(columns.routes[at])
+                times = jobs.run_s[rows] if path is None else path.time_s
+                time_s[at] = times.mean()
+    return replace(columns, classes=tuple(classes), time_s=time_s, spot_gpu_s=spot_gpu_s)
+
+
+def _tried(
+    columns: RouteColumns, decision: PlanDecision, terms: RentingTerms, begin_s: float
+) -> tuple[PlanRun, HeldOutPlan]:
+    """Return the replay of a plan of the first jobs on all of them, and what the rest came to."""
+    fit, bought = decision.bought.program.columns, decision.bought
+    jobs = columns.jobs
+    if not fit.has_deferred and fit.within_s == 0:  # the plan does not defer any
+        jobs = replace(jobs, is_deferred=np.zeros(jobs.size, bool))
+        none = np.zeros_like(columns.arrived)
+        columns = replace(columns, arrived=none, due=none)
+    joined = replace(
+        columns,
+        jobs=jobs,
+        classes=joined_by(fit.classes, jobs),
+        routes=fit.routes,
+        class_of=fit.class_of,
+    )
+    assigned = assigned_jobs(joined, bought.whole.share)
+    bought_gpus = dict(zip(fit.types, bought.whole.committed.tolist(), strict=True))
+    committed = np.array([bought_gpus.get(gpu_type, 0.0) for gpu_type in columns.types])
+    run = replay_plan(joined, assigned, committed, terms, caps=decision.caps)
+    program_usd = assigned_usd_per_h(joined, assigned, committed, begin_s) * MONTH_H
+    return run, HeldOutPlan(
+        usd_per_month=run.usd_per_month(begin_s),
+        program_usd_per_month=float(program_usd),
+        committed_gpus=float(committed.sum()),
+        mean_time_s=run.measured_s(MEAN_TIME_TARGET, begin_s),
+        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, begin_s),
+        p95_wait_s=run.measured_s(P95_WAIT_TARGET, begin_s),
+    )
+
+
+def assigned_usd_per_h(
+    columns: RouteColumns, assigned: AssignedJobs, committed: FloatArray, begin_s: float
+) -> float:
+    """Return the dollars an hour of the program from some time on, for jobs with their routes."""
+    jobs, bins = columns.jobs, columns.bins
+    weights = weights_after(columns, begin_s)
+    kinds = np.array([route.kind for route in columns.routes] or [""])
+    kind = np.where(assigned.column >= 0, kinds[assigned.column], "")
+    types = jobs.gpu_type.to_numpy()
+    services = columns.service_gpus
+    usd = 0.0
+    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
+        of_type = (types == gpu_type) & ~jobs.is_deferred
+        begin = jobs.submit_s[of_type]
+        held = bins.means(
+            begin + assigned.pool_from_s[of_type],
+            begin + assigned.time_s[of_type],
+            assigned.pool_gpus[of_type],
+        )
+        fixed = market.standing + committed[number]
+        held = held + services[number]
+        held = held + run_deferred(columns.arrived[number], columns.due[number], fixed - held)
+        usd += market.held_usd_per_h + committed[number] * (market.committed_usd or 0.0)
+        usd += float(np.maximum(0.0, held - fixed) @ weights) * (market.on_demand_usd or 0.0)
+        for name in (SPOT, SERVERLESS):
+            rows = of_type & (kind == name)
+            if rows.any():
+                first = jobs.submit_s[rows]
+                outside = bins.means(first, first + assigned.outside_s[rows], jobs.gpus[rows])
+                route = next(route for route in columns.routes if route.kind == name)
+                usd += float(outside @ weights) * outside_price(route, market)
+    return usd
+
+
+def _one_lever(
+    columns: RouteColumns,
+    decision: PlanDecision,
+    terms: RentingTerms,
+    target: TimeTarget | None,
+    begin_s: float,
+) -> tuple[str | None, HeldOutPlan | None]:
+    """Return the cheapest plan of the first part with one lever, and what the rest came to."""
+    program = decision.bought.program
+    levers = levers_of(program)
+    if len(levers) == 1:
+        return levers[0], _tried(columns, decision, terms, begin_s)[1]
+    cheapest: tuple[float, str, PlanDecision] | None = None
+    for lever in levers:
+        try:
+            alone = decide(with_levers(program, {lever}), terms, target)
+        except InfeasibleError:
+            continue
+        usd = alone.bought.whole.usd_per_h
+        if cheapest is None or usd < cheapest[0]:
+            cheapest = (usd, lever, alone)
+    if cheapest is None:
+        return None, None
+    return cheapest[1], _tried(columns, cheapest[2], terms, begin_s)[1]
+
+
+def _hindsight(later: RouteColumns, limits: PlanLimits, begin_s: float) -> HeldOutCost | None:
+    """Return the plan of the program that knows the later part; None where none is feasible."""
+    program = plan_program(later, limits, weights=weights_after(later, begin_s))
+    try:
+        bought = purchase(program)
+    except InfeasibleError:
+        return None
+    usd = bought.whole.usd_per_h * MONTH_H
+    committed = float(bought.whole.committed.sum())
+    return HeldOutCost(usd, committed, bought.whole.mean_time_s, None)
+
+
+def _today(columns: RouteColumns, begin_s: float) -> HeldOutCost:
+    """Return the part as recorded: its GPUs on demand, above those owned."""
+    jobs, weights = columns.jobs, weights_after(columns, begin_s)
+    start_s = jobs.submit_s + np.nan_to_num(jobs.wait_s)
+    types = jobs.gpu_type.to_numpy()
+    usd: float | None = 0.0
+    for gpu_type, market in zip(columns.types, columns.markets, strict=True):
+        rows = types == gpu_type
+        held = columns.bins.means(start_s[rows], (start_s + jobs.run_s)[rows], jobs.gpus[rows])
+        if market.on_demand_usd is None or usd is None:
+            usd = None
+            continue
+        usd += float(np.maximum(0.0, held - market.owned) @ weights) * market.on_demand_usd
+    counted: IntArray = np.flatnonzero(~jobs.is_deferred & (jobs.submit_s >= begin_s))
+    wait_s = jobs.wait_s[counted]
+    recorded_s = wait_s[~np.isnan(wait_s)]
+    return HeldOutCost(
+        usd_per_month=None if usd is None else usd * MONTH_H,
+        committed_gpus=None,
+        mean_time_s=float(jobs.recorded_s[counted].mean()),
+        p95_wait_s=percentile(recorded_s, 95) if recorded_s.size else None,
+    )

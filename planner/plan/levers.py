@@ -1,0 +1,122 @@
+"""What each lever of a plan is worth: the same program without it, and with it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.planner.plan.columns import route_columns
+from gpuplan.planner.plan.program import PlanProgram, plan_program
+from gpuplan.planner.plan.purchase import Purchase, purchase
+from gpuplan.planner.plan.routes import BASE, SERVERLESS, SPOT, WIDTH
+from gpuplan.simkit.arrays import FloatArray
+
+COMMITMENT, WIDTHS, DEFERRAL = "commitment", "widths", "deferral"
+KIND_OF = {WIDTHS: WIDTH, SPOT: SPOT, SERVERLESS: SERVERLESS}
+"""Levers that are routes -> the kind of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeverWorth:
+    """Dollars a month that a plan costs with other levers.
+
+    Attributes:
+        name: ``commitment``, ``widths``, ``spot``, ``serverless`` or ``deferral``.
+        alone_usd_per_month: with this lever alone, all else on demand as recorded; null where that
+            does not meet the limits.
+        without_usd_per_month: with all levers but this; null likewise.
+    """
+
+    name: str
+    alone_usd_per_month: float | None
+    without_usd_per_month: float | None
+
+
+def levers_of(program: PlanProgram) -> tuple[str, ...]:
+    """Return the levers that a program has."""
+    columns = program.columns
+    kinds = {route.kind for route in columns.routes}
+    commits = any(
+        market.committed_usd is not None and market.on_demand_usd is not None
+        for market in columns.markets
+    )
+    routes = tuple(name for name, kind in KIND_OF.items() if kind in kinds)
+    deferral = (DEFERRAL,) if columns.has_deferred else ()
+    return (*((COMMITMENT,) if commits else ()), *routes, *deferral)
+
+
+def with_levers(program: PlanProgram, levers: Collection[str]) -> PlanProgram:
+    """Return the program with some of its levers alone.
+
+    Without deferral, deferred jobs are of a class and run as recorded at once. A type that cannot
+    be rented keeps its commitment.
+    """
+    columns = program.columns
+    markets = [
+        market
+        if COMMITMENT in levers or market.on_demand_usd is None
+        else replace(market, commit_usd={})
+        for market in columns.markets
+    ]
+    if DEFERRAL not in levers and columns.has_deferred:
+        jobs = replace(columns.jobs, is_deferred=np.zeros(columns.jobs.size, bool))
+        columns = route_columns(
+            jobs,
+            dict(zip(columns.types, markets, strict=True)),
+            speedup=columns.speedup,
+            settings=columns.settings,
+            services=columns.services,
+            bins=columns.bins,
+        )
+        program = plan_program(columns, program.limits)
+    kinds = {BASE, *(kind for name, kind in KIND_OF.items() if name in levers)}
+    allowed = np.array([route.kind in kinds for route in columns.routes], bool)
+    return replace(
+        program, columns=replace(columns, markets=tuple(markets)), used=np.flatnonzero(allowed)
+    )
+
+
+def bought_with(program: PlanProgram, levers: Collection[str]) -> Purchase | None:
+    """Return what to buy with some levers alone; None where that does not meet the limits."""
+    try:
+        return purchase(with_levers(program, levers))
+    except InfeasibleError:
+        return None
+
+
+def rented_usd_per_h(program: PlanProgram, weights: FloatArray) -> float | None:
+    """Return what every job as recorded costs on demand; None where a type cannot be rented.
+
+    Deferred jobs run as they arrive.
+
+    Args:
+        program: the program; owned GPUs take work first.
+        weights: of the bins; shape (bins,).
+    """
+    columns = program.columns
+    usd = 0.0
+    for number, market in enumerate(columns.markets):
+        if market.on_demand_usd is None:
+            return None
+        rows = columns.of_kind(BASE) & (columns.type_of == number)
+        held = columns.pool_gpus[rows].sum(axis=0) + np.diff(columns.arrived[number], prepend=0.0)
+        usd += market.on_demand_usd * float(np.maximum(0.0, held - market.owned) @ weights)
+    return usd
+
+
+def lever_worths(program: PlanProgram) -> tuple[LeverWorth, ...]:
+    """Return what each lever of a program is worth."""
+    levers = levers_of(program)
+
+    def usd(chosen: Collection[str]) -> float | None:
+        bought = bought_with(program, chosen)
+        return None if bought is None else bought.whole.usd_per_h * MONTH_H
+
+    return tuple(
+        LeverWorth(name, usd({name}), usd([other for other in levers if other != name]))
+        for name in levers
+    )

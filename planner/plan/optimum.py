@@ -1,0 +1,306 @@
+"""Solve the program of a plan over groups of bins, exact for the bins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+
+from gpuplan.planner.plan.partition import BinGroups, first_groups, single_bins
+from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of, run_deferred
+from gpuplan.planner.solver.linear_program import Program, ProgramSolution, solve
+from gpuplan.simkit.arrays import FloatArray, IntArray
+
+EXACT = 1e-9
+"""Relative; the program over groups is done where its true cost is this close to its value."""
+MOST_ROUNDS = 100
+
+
+def first_partition(program: PlanProgram) -> tuple[BinGroups, ...]:
+    """Return the groups to begin with: a few by recorded load, or all bins with deferred work."""
+    columns = program.columns
+    if columns.has_deferred:
+        return (single_bins(columns.bins.count),) * len(columns.types)
+    is_base = columns.of_kind("base")
+    return tuple(
+        first_groups(columns.pool_gpus[is_base & (columns.type_of == number)].sum(axis=0))
+        for number in range(len(columns.types))
+    )
+
+
+def optimum(
+    program: PlanProgram,
+    groups: tuple[BinGroups, ...] | None = None,
+    *,
+    committed: FloatArray | None = None,
+    is_for_time: bool = False,
+) -> PlanOptimum | None:
+    """Return the least dollars, or the least mean time; None where nothing meets the limits.
+
+    Args:
+        program: the program.
+        groups: to begin with; None for the usual ones.
+        committed: GPUs to commit to by type; None to choose them.
+        is_for_time: minimize the mean time in place of dollars.
+    """
+    groups = first_partition(program) if groups is None else groups
+    for _ in range(MOST_ROUNDS):
+        rows = _ProgramRows(program, groups, committed, is_for_time)
+        solution = solve(rows.program())
+        if solution is None:
+            return None
+        answer = rows.answer(solution)
+        value = program.limits.usd_per_h if is_for_time else solution.objective + rows.fixed_usd
+        is_met = value is not None and answer.usd_per_h - value <= EXACT * abs(value)
+        finer = rows.finer(answer)
+        if finer is groups or (is_met and not rows.lacks(answer)):
+            return answer
+        groups = finer
+    raise RuntimeError(f"the groups of bins were still split after {MOST_ROUNDS} rounds")
+
+
+class _ProgramRows:
+    """The rows and columns of a program over groups of bins.
+
+    Columns are the shares of routes, the GPUs to commit to by type, those on demand by group, and
+    by bin the deferred work done beyond what is due.
+    """
+
+    def __init__(
+        self,
+        program: PlanProgram,
+        groups: tuple[BinGroups, ...],
+        committed: FloatArray | None,
+        is_for_time: bool,
+    ) -> None:
+        self.plan, self.groups, self.fixed, self.is_for_time = (
+            program,
+            groups,
+            committed,
+            is_for_time,
+        )
+        columns = program.columns
+        self.markets, self.used = columns.markets, program.used
+        self.routes = self.used.size
+        prices = [market.committed_usd or 0.0 for market in self.markets]
+        self.fixed_usd = program.held_usd_per_h
+        if committed is not None:
+            self.fixed_usd += float(np.dot(prices, committed))
+        self.cost: list[FloatArray] = [program.outside_usd_per_h[self.used]]
+        largest = program.most_share
+        self.upper: list[FloatArray] = [
+            np.ones(self.routes) if largest is None else largest[self.used]
+        ]
+        self.entries: list[tuple[IntArray, IntArray, FloatArray]] = []
+        self.least: list[float] = []
+        self.most: list[float] = []
+        self.scale: list[float] = []
+        self.width = self.routes
+        self.first_row: list[int] = []
+        self.work: dict[int, int] = {}
+        self.commits: dict[int, int] = {}
+        for number in range(len(self.markets)):
+            self._add_type(number)
+        self._add_shares()
+        rate = columns.rate_per_s
+        total = float(rate.sum())
+        weights = rate[columns.class_of[self.used]] * columns.time_s[self.used]
+        self.time_per_share = weights / total if total else weights
+        limits = program.limits
+        self.time_row = self.budget_row = -1
+        if limits.mean_time_s is not None and not is_for_time:
+            self.time_row = len(self.least)
+            self._add(np.arange(self.routes), self.time_per_share, -inf, limits.mean_time_s)
+        if limits.slower is not None:
+            self._add_slower(limits.slower)
+        if limits.spot_max is not None and columns.spot_gpu_s[self.used].any():
+            most = limits.spot_max * sum(planned.gpu_s for planned in columns.classes)
+            self._add(np.arange(self.routes), columns.spot_gpu_s[self.used], -inf, most)
+        usd = np.concatenate(self.cost)
+        if limits.usd_per_h is not None:
+            self.budget_row = len(self.least)
+            self._add(np.arange(self.width), usd, -inf, limits.usd_per_h - self.fixed_usd)
+        if is_for_time:
+            self.cost = [self.time_per_share, np.zeros(self.width - self.routes)]
+
+    def _columns(self, cost: FloatArray, upper: FloatArray) -> int:
+        """Add columns; returns the first."""
+        first = self.width
+        self.cost.append(cost)
+        self.upper.append(upper)
+        self.width += cost.size
+        return first
+
+    def _add(self, at: IntArray, values: FloatArray, least: float, most: float) -> None:
+        """Add a row, scaled so that its largest coefficient is 1."""
+        largest = float(np.abs(values).max(initial=0.0)) or 1.0
+        row = np.full(at.size, len(self.least))
+        self.entries.append((row, at, values / largest))
+        self.least.append(least / largest)
+        self.most.append(most / largest)
+        self.scale.append(largest)
+
+    def _add_type(self, number: int) -> None:
+        """Add the rows of one GPU type: GPUs by group, and deferred work by bin."""
+        columns, market, groups = self.plan.columns, self.markets[number], self.groups[number]
+        self.first_row.append(len(self.least))
+        least = groups.means(columns.service_gpus[[number]], self.plan.weights)[0]
+        least -= market.standing
+        of_type = np.flatnonzero(columns.type_of[self.used] == number)
+        held = groups.means(columns.pool_gpus[self.used[of_type]], self.plan.weights)
+        weight = groups.weights(self.plan.weights)
+        if self.fixed is not None:
+            least -= self.fixed[number]
+        elif market.committed_usd is not None:
+            most = inf if market.most_committed is None else market.most_committed
+            usd = np.array([market.committed_usd])
+            self.commits[number] = self._columns(usd, np.array([most]))
+        rented = -1
+        if market.on_demand_usd is not None:
+            rented = self._columns(market.on_demand_usd * weight, np.full(groups.count, inf))
+        slack = columns.arrived[number] - columns.due[number]
+        due = np.diff(columns.due[number], prepend=0.0)
+        if columns.arrived[number, -1] > 0:
+            self.work[number] = self._columns(np.zeros(slack.size), slack)
+            least += due
+        for group in range(groups.count):
+            at: list[IntArray] = [of_type]
+            values: list[FloatArray] = [-held[:, group]]
+            if number in self.commits:
+                at.append(np.array([self.commits[number]]))
+                values.append(np.ones(1))
+            if rented >= 0:
+                at.append(np.array([rented + group]))
+                values.append(np.ones(1))
+            if number in self.work:
+                done, change = _change(self.work[number], group)
+                at.append(done)
+                values.append(-change)
+            self._add(np.concatenate(at), np.concatenate(values), least[group], inf)
+        for group in range(slack.size if number in self.work else 0):
+            self._add(*_change(self.work[number], group), -due[group], inf)
+
+    def _add_shares(self) -> None:
+        class_of = self.plan.columns.class_of[self.used]
+        for number in range(len(self.plan.columns.classes)):
+            rows = np.flatnonzero(class_of == number)
+            self._add(rows, np.ones(rows.size), 1.0, 1.0)
+
+    def _add_slower(self, slower: float) -> None:
+        columns = self.plan.columns
+        class_of = columns.class_of[self.used]
+        for number, planned in enumerate(columns.classes):
+            rows = np.flatnonzero(class_of == number)
+            time_s = columns.time_s[self.used[rows]]
+            if (time_s > slower * planned.recorded_s).any():
+                self._add(rows, time_s, -inf, slower * planned.recorded_s)
+
+    def program(self) -> Program:
+        """Return it as the solver takes it."""
+        row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))
+        filled = np.flatnonzero(value)
+        order = filled[np.lexsort((row[filled], column[filled]))]
+        start = np.searchsorted(column[order], np.arange(self.width + 1))
+        return Program(
+            cost=np.concatenate(self.cost),
+            upper=np.concatenate(self.upper),
+            start=start,
+            row=row[order],
+            value=value[order],
+            least=np.array(self.least),
+            most=np.array(self.most),
+        )
+
+    def answer(self, solution: ProgramSolution) -> PlanOptimum:
+        """Return the solution in the terms of the plan."""
+        columns, x = self.plan.columns, solution.x
+        types, bins = len(columns.types), columns.bins.count
+        share = np.zeros(columns.class_of.size)
+        share[self.used] = np.clip(x[: self.routes], 0.0, 1.0)
+        committed = np.zeros(types) if self.fixed is None else self.fixed.copy()
+        for number, at in self.commits.items():
+            committed[number] = max(0.0, x[at])
+        price = np.zeros((types, bins))
+        dual = solution.dual / np.array(self.scale)
+        for number, groups in enumerate(self.groups):
+            rows = self.first_row[number] + np.arange(groups.count)
+            weight = groups.weights(self.plan.weights)
+            per_group = np.divide(dual[rows], weight, out=np.zeros(groups.count), where=weight > 0)
+            price[number] = per_group[groups.group]
+        time_dual = dual[self.time_row] if self.time_row >= 0 else 0.0
+        answer = PlanOptimum(
+            share=share,
+            committed=committed,
+            deferred=self._deferred(share, committed, x),
+            usd_per_h=0.0,
+            mean_time_s=float(self.time_per_share @ share[self.used]),
+            price=price,
+            usd_per_h_per_s=abs(float(time_dual)),
+            groups=self.groups,
+            extra_usd_per_h=self._extra(solution.dual),
+        )
+        return replace(answer, usd_per_h=cost_of(self.plan, answer))
+
+    def _extra(self, dual: FloatArray) -> FloatArray:
+        """Return the reduced cost of each route, over the least of its class."""
+        columns = self.plan.columns
+        row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))
+        paid = np.bincount(column, value * dual[row], self.width)[: self.routes]
+        reduced = np.full(columns.class_of.size, np.nan)
+        reduced[self.used] = np.concatenate(self.cost)[: self.routes] - paid
+        least = np.full(len(columns.classes), inf)
+        np.fmin.at(least, columns.class_of, reduced)
+        result: FloatArray = reduced - least[columns.class_of]
+        return result
+
+    def _deferred(self, share: FloatArray, committed: FloatArray, x: FloatArray) -> FloatArray:
+        """Return the GPUs on which deferred work runs: idle ones at once, others when it is due.
+
+        No schedule rents less where all bins weigh the same; else it is that of the solver.
+        """
+        columns, weights = self.plan.columns, self.plan.weights
+        deferred = np.zeros((len(columns.types), columns.bins.count))
+        idle = (committed + self.plan.owned)[:, None] - self.plan.demand(share)
+        for number, first in self.work.items():
+            if (weights == weights[0]).all():
+                deferred[number] = run_deferred(
+                    columns.arrived[number], columns.due[number], idle[number]
+                )
+                continue
+            done = columns.due[number] + x[first : first + weights.size]
+            deferred[number] = np.maximum(0.0, np.diff(done, prepend=0.0))
+        return deferred
+
+    def sides(self, answer: PlanOptimum) -> tuple[FloatArray, FloatArray]:
+        """Return the GPUs above those owned and committed by type and bin, and what counts as 0."""
+        held = self.plan.demand(answer.share) + answer.deferred
+        paid = (answer.committed + self.plan.owned)[:, None]
+        return held - paid, EXACT * np.maximum(1.0, paid)
+
+    def lacks(self, answer: PlanOptimum) -> bool:
+        """Return whether GPUs are missing that cannot be rented."""
+        above, rounding = self.sides(answer)
+        alone = [market.on_demand_usd is None for market in self.markets]
+        return bool((above > rounding)[alone].any())
+
+    def finer(self, answer: PlanOptimum) -> tuple[BinGroups, ...]:
+        """Return the groups, split where they have bins on both sides; else the same object."""
+        above, rounding = self.sides(answer)
+        counts = self.plan.weights > 0
+        finer = []
+        for number, groups in enumerate(self.groups):
+            is_rented = self.markets[number].on_demand_usd is not None
+            inside = counts if is_rented else np.ones_like(counts)
+            over, under = above[number] > rounding[number], above[number] < -rounding[number]
+            finer.append(groups.split(over & inside, under & inside))
+        if all(new is old for new, old in zip(finer, self.groups, strict=True)):
+            return self.groups
+        return tuple(finer)
+
+
+def _change(first: int, place: int) -> tuple[IntArray, FloatArray]:
+    """Return the columns and coefficients of a running sum less the one before."""
+    if place == 0:
+        return np.array([first]), np.ones(1)
+    return np.array([first + place, first + place - 1]), np.array([1.0, -1.0])

@@ -1,0 +1,138 @@
+"""From the optimum of a program to GPUs that can be bought: whole nodes, or single GPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, floor
+
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.planner.plan.optimum import optimum
+from gpuplan.planner.plan.partition import BinGroups
+from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
+from gpuplan.planner.plan.refusals import check_limits, refuse_budget, refuse_cap
+from gpuplan.simkit.arrays import FloatArray
+
+WHOLE = 1e-6
+"""A number of GPUs this close to a whole number of nodes is one."""
+SAME_USD = 1e-9
+SAME_TIME = 1e-6
+SLACK_OF_TIME = 1e-7
+"""Relative; by which the mean time of a budget may rise while dollars are minimized."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """What to buy, before and after rounding.
+
+    Attributes:
+        program: that was solved.
+        exact: its optimum, with fractions of nodes.
+        whole: the optimum with commitments in whole nodes.
+    """
+
+    program: PlanProgram
+    exact: PlanOptimum
+    whole: PlanOptimum
+
+
+def purchase(program: PlanProgram, groups: tuple[BinGroups, ...] | None = None) -> Purchase:
+    """Return the plan of a program.
+
+    Args:
+        program: the program.
+        groups: of bins, to begin with; None for the usual ones.
+
+    Raises:
+        InfeasibleError: no plan meets the limits; the message says what can be met.
+    """
+    check_limits(program)
+    exact = best(program, groups)
+    if exact is None:
+        refuse_cap(program)
+        raise refuse_budget(program, _cheapest(program, groups).usd_per_h)
+    whole = _in_whole_nodes(program, exact)
+    if whole is None:
+        cheapest = _in_whole_nodes(_without_budget(program), _cheapest(program, exact.groups))
+        raise refuse_budget(program, None if cheapest is None else cheapest.usd_per_h)
+    return Purchase(program, exact, whole)
+
+
+def best(
+    program: PlanProgram,
+    groups: tuple[BinGroups, ...] | None = None,
+    *,
+    committed: FloatArray | None = None,
+) -> PlanOptimum | None:
+    """Return the optimum of a program; None where nothing meets its limits.
+
+    That is the least dollars. With a budget it is the least mean time, and of the plans with this
+    mean time the one of the least dollars.
+    """
+    if program.limits.usd_per_h is None:
+        return optimum(program, groups, committed=committed)
+    fastest = optimum(program, groups, committed=committed, is_for_time=True)
+    if fastest is None:
+        return None
+    mean_time_s = fastest.mean_time_s * (1 + SLACK_OF_TIME)
+    at_that_time = replace(program.limits, usd_per_h=None, mean_time_s=mean_time_s)
+    cheapest = replace(program, limits=at_that_time)
+    return optimum(cheapest, fastest.groups, committed=committed)
+
+
+def _without_budget(program: PlanProgram) -> PlanProgram:
+    return replace(program, limits=replace(program.limits, usd_per_h=None))
+
+
+def _cheapest(program: PlanProgram, groups: tuple[BinGroups, ...] | None) -> PlanOptimum:
+    """Return the optimum without the budget."""
+    cheapest = best(_without_budget(program), groups)
+    if cheapest is None:
+        raise InfeasibleError("no plan meets these limits together\n  next: loosen one of them")
+    return cheapest
+
+
+def _in_whole_nodes(program: PlanProgram, exact: PlanOptimum) -> PlanOptimum | None:
+    """Return the optimum with commitments rounded type by type; None where none is in the budget.
+
+    The types after the one that is rounded are at their exact value.
+    """
+    committed = exact.committed.copy()
+    rounded: PlanOptimum | None = exact
+    for number, market in enumerate(program.columns.markets):
+        nodes = float(committed[number]) / market.step
+        most = market.most_committed
+        nearest = round(nodes)
+        if abs(nodes - nearest) * market.step < WHOLE:
+            sizes = [nearest]
+        else:
+            sizes = [ceil(nodes)]
+            if market.on_demand_usd is not None:
+                sizes.append(floor(nodes))
+        if most is not None:
+            sizes = [size for size in sizes if size * market.step <= most + WHOLE]
+        choices = []
+        for size in sizes:
+            committed[number] = size * market.step
+            choice = best(program, exact.groups, committed=committed.copy())
+            if choice is not None:
+                choices.append(choice)
+        if not choices:
+            return None
+        rounded = choices[0]
+        if len(choices) > 1 and _is_better(program, choices[1], choices[0]):
+            rounded = choices[1]
+        committed = rounded.committed.copy()
+    return rounded
+
+
+def _is_better(program: PlanProgram, down: PlanOptimum, up: PlanOptimum) -> bool:
+    """Return whether fewer GPUs are better: cheaper, or with a budget less mean time."""
+    if program.limits.usd_per_h is not None:
+        return down.mean_time_s < up.mean_time_s * (1 - SAME_TIME)
+    return down.usd_per_h < up.usd_per_h - SAME_USD * max(1.0, up.usd_per_h)
+
+
+def gap_share(bought: Purchase) -> float:
+    """Return how much whole nodes cost over the program's value, as a share of it."""
+    value = bought.exact.usd_per_h
+    return bought.whole.usd_per_h / value - 1 if value > 0 else 0.0

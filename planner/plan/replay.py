@@ -1,0 +1,322 @@
+"""Replay the jobs of a plan as assigned: waits, and dollars by market, for any part of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.planner.plan.assignment import AssignedJobs
+from gpuplan.planner.plan.columns import RouteColumns
+from gpuplan.planner.plan.jobs import TimeBins
+from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.routes import SPOT, RouteSettings
+from gpuplan.planner.plan.services import ServiceLoad
+from gpuplan.planner.plan.targets import TimeTarget
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.metrics import percentile
+from gpuplan.simkit.plan.losses import draw_losses
+from gpuplan.simkit.plan.simulator import JointCluster, JointJobs, JointRun, run_plan
+from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
+
+LASTS_AT_MOST = 8.0
+"""Losses of a gang are drawn for this many times its run time."""
+OUTAGE_S = 6 * HOUR_S
+
+
+class TooWideError(InfeasibleError):
+    """A job is wider than a commitment above which nothing can be rented."""
+
+
+@dataclass(frozen=True, slots=True)
+class RentingTerms:
+    """How GPUs on demand are had, and what is drawn.
+
+    Attributes:
+        provision_s: from an order until a lease joins.
+        release_s: after which an idle lease is returned.
+        billing_s: a lease is billed in steps of this, rounded up.
+        seed: of the losses of spot gangs.
+    """
+
+    provision_s: float = 90.0
+    release_s: float = 30.0
+    billing_s: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpotStress:
+    """What is worse, or better, for spot GPUs than the plan assumes.
+
+    Attributes:
+        hazard_times: losses, times those assumed.
+        gone_s: from when to when there are no spot GPUs, seconds after the first submission.
+    """
+
+    hazard_times: float = 1.0
+    gone_s: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TypeReplay:
+    """The replay of one GPU type.
+
+    Attributes:
+        gpu_type: its name.
+        market: its prices.
+        committed: GPUs committed to, beyond those owned.
+        rows: its jobs among those of the plan.
+        run: what happened to them, and to services among them.
+    """
+
+    gpu_type: str
+    market: GpuMarkets
+    committed: float
+    rows: IntArray
+    run: JointRun
+
+    def usd_per_h(self, begin_s: float, end_s: float, *, drains: bool = False) -> dict[str, float]:
+        """Return dollars an hour in a part of the time, by market.
+
+        With ``drains`` what is paid after it, until the jobs end, counts too, as if it were within.
+        """
+        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
+        lasting_us = end_us - begin_us
+        paid = 1.0
+        if drains:
+            last_us = max(end_us, int(self.run.finish_us.max(initial=0)))
+            paid, end_us = (last_us - begin_us) / lasting_us, FOREVER
+        outside = self.run.gpu_us_outside(begin_us, end_us)
+        is_spot = self.run.jobs.spot_us >= 0
+        rented = self.run.billed_gpu_us(begin_us, end_us)
+        market = self.market
+        return {
+            "committed": paid
+            * (market.held_usd_per_h + self.committed * (market.committed_usd or 0.0)),
+            "on_demand": rented / lasting_us * (market.on_demand_usd or 0.0),
+            "spot": float(outside[is_spot].sum()) / lasting_us * (market.spot_usd or 0.0),
+            "serverless": float(outside[~is_spot].sum())
+            / lasting_us
+            * (market.serverless_usd or 0.0),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRun:
+    """The replay of all GPU types; arrays of the jobs of the plan, shape (n,).
+
+    Attributes:
+        columns: the routes, with the jobs.
+        types: the replay of each GPU type.
+        wait_s: for GPUs of the pool, on demand, or spot.
+        time_s: from submission to the end.
+    """
+
+    columns: RouteColumns
+    types: tuple[TypeReplay, ...]
+    wait_s: FloatArray
+    time_s: FloatArray
+
+    @property
+    def is_planned(self) -> BoolArray:
+        """Which jobs are not deferred: their times count."""
+        return ~self.columns.jobs.is_deferred
+
+    def usd_per_month(self, begin_s: float = 0.0, *, drains: bool = False) -> float:
+        """Return dollars a month from some time on to the end of the window.
+
+        With ``drains`` what is paid after it counts too: under a cap jobs may end much later.
+        """
+        end_s = self.columns.bins.window_s
+        by_type = (sum(of.usd_per_h(begin_s, end_s, drains=drains).values()) for of in self.types)
+        return sum(by_type) * MONTH_H
+
+    def measured_s(self, target: TimeTarget, begin_s: float = 0.0) -> float:
+        """Return what jobs submitted from some time on came to, as a target measures it."""
+        counted = self.is_planned & (self.columns.jobs.submit_s >= begin_s)
+        times = (self.wait_s if target.is_of_waits else self.time_s)[counted]
+        if not times.size:
+            return 0.0
+        return float(times.mean()) if target.percent is None else percentile(times, target.percent)
+
+    @property
+    def peak_leased(self) -> dict[str, int]:
+        """Most GPUs on demand at once, by type."""
+        return {of.gpu_type: of.run.peak_leased for of in self.types}
+
+
+def replay_plan(
+    columns: RouteColumns,
+    assigned: AssignedJobs,
+    committed: FloatArray,
+    terms: RentingTerms,
+    *,
+    caps: Mapping[str, float] | None = None,
+    stress: SpotStress | None = None,
+) -> PlanRun:
+    """Replay jobs as they are assigned to routes.
+
+    Args:
+        columns: the routes, with the jobs.
+        assigned: the route of each job; one without a route runs as recorded, or is deferred.
+        committed: GPUs committed to, by type.
+        terms: how GPUs on demand are had.
+        caps: most GPUs owned, committed and on demand, by type; None for those of the markets.
+        stress: of spot GPUs; None for what the plan assumes.
+
+    Raises:
+        InfeasibleError: a job is wider than what can be had; `TooWideError` where that is only a
+            commitment.
+        UsageError: times are too long for 64 bits.
+    """
+    jobs, stress = columns.jobs, stress or SpotStress()
+    kinds = np.array([route.kind for route in columns.routes] or [""])
+    is_spot = (np.where(assigned.column >= 0, kinds[assigned.column], "") == SPOT) & assigned.fits
+    type_names = jobs.gpu_type.to_numpy()
+    wait_s, time_s = np.zeros((2, jobs.size))
+    types = []
+    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
+        rows = np.flatnonzero(type_names == gpu_type)
+        joint = _joint_jobs(columns, assigned, rows, is_spot, market, stress, terms.seed)
+        fixed = market.standing + float(committed[number])
+        joint, is_job = with_services(joint, columns.services.get(gpu_type), columns.bins)
+        cap = market.cap if caps is None else caps.get(gpu_type)
+        cluster = _cluster(market, fixed, cap, terms, columns.settings, stress)
+        try:
+            run = run_plan(joint, cluster, f"plan {gpu_type}".strip())
+        except TimeOverflow as error:
+            raise UsageError(f"the plan cannot be replayed: {error}") from error
+        except ValueError as error:
+            what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
+            if market.on_demand_usd is None:
+                raise TooWideError(f"{what}\n  next: --on-demand USD") from error
+            raise InfeasibleError(f"{what}\n  next: a larger --cluster") from error
+        wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
+        types.append(TypeReplay(gpu_type, market, float(committed[number]), rows, run))
+    return PlanRun(columns, tuple(types), wait_s, time_s)
+
+
+def _cluster(
+    market: GpuMarkets,
+    fixed: float,
+    cap: float | None,
+    terms: RentingTerms,
+    settings: RouteSettings,
+    stress: SpotStress,
+) -> JointCluster:
+    if market.on_demand_usd is None:
+        cap = fixed
+    gone = [] if stress.gone_s is None else [stress.gone_s]
+    return JointCluster(
+        fixed=fixed,
+        most=cap,
+        node=market.step,
+        provision_us=int(to_micros(terms.provision_s)),
+        release_us=int(to_micros(terms.release_s)),
+        billing_us=max(1, int(to_micros(terms.billing_s))),
+        checkpoint_us=int(to_micros(settings.spot_checkpoint_s)),
+        restart_us=int(to_micros(settings.spot_restart_s)),
+        gone_us=to_micros(np.array(gone, np.float64).reshape(-1, 2)),
+    )
+
+
+def _joint_jobs(
+    columns: RouteColumns,
+    assigned: AssignedJobs,
+    rows: IntArray,
+    is_spot: BoolArray,
+    market: GpuMarkets,
+    stress: SpotStress,
+    seed: int,
+) -> JointJobs:
+    """Return the jobs of one type as the simulator takes them."""
+    jobs, settings = columns.jobs, columns.settings
+    submit_s, run_s, gpus = jobs.submit_s[rows], jobs.run_s[rows], jobs.gpus[rows]
+    on_spot, deferred = is_spot[rows], jobs.is_deferred[rows]
+    time_s = assigned.time_s[rows]
+    outside_s = np.where(on_spot, 0.0, assigned.outside_s[rows])
+    on_pool = ~on_spot & ((outside_s == 0) | (time_s > outside_s))
+    on_pool &= ~((assigned.pool_from_s[rows] > 0) & (time_s <= assigned.pool_from_s[rows]))
+    none = np.full(rows.size, -1)
+    submit_us, tau_us = to_micros(submit_s), np.full(rows.size, FOREVER)
+    mean_us = np.full(rows.size, np.inf)
+    lasting_us = to_micros(LASTS_AT_MOST * (run_s + settings.spot_restart_s))
+    per_us = settings.hazard_per_s * stress.hazard_times / MICROS
+    if on_spot.any():
+        tau_us = np.where(on_spot, to_micros(assigned.tau_s[rows]), tau_us)
+        if per_us > 0:
+            nodes = np.ceil(gpus / market.gpus_per_node)
+            mean_us = np.where(on_spot, 1 / (per_us * nodes), np.inf)
+    due_us = to_micros(submit_s + columns.within_s) if deferred.any() else none
+    loss_us, first_loss = draw_losses(rows, submit_us, submit_us + lasting_us, mean_us, seed)
+    return JointJobs(
+        submit_us=submit_us,
+        gpus=gpus,
+        outside_us=to_micros(outside_s),
+        pool_us=np.where(on_pool, to_micros(time_s - outside_s), none),
+        pool_gpus=assigned.pool_gpus[rows],
+        due_us=np.where(deferred, due_us, none),
+        spot_us=np.where(on_spot, to_micros(run_s), none),
+        tau_us=np.maximum(1, tau_us),
+        loss_us=loss_us,
+        first_loss=first_loss,
+    )
+
+
+def with_services(
+    jobs: JointJobs, load: ServiceLoad | None, bins: TimeBins
+) -> tuple[JointJobs, BoolArray]:
+    """Return jobs with services among them, before jobs of the same instant, and which are jobs.
+
+    Services hold whole GPUs, as many in a bin as its mean rounded up.
+    """
+    if load is None:
+        return jobs, np.ones(jobs.size, bool)
+    begin_s, end_s, gpus = load.intervals(bins)
+    count = begin_s.size
+    submit_us = np.append(to_micros(begin_s), jobs.submit_us)
+    order = np.argsort(submit_us, kind="stable")
+    none = np.full(count, -1)
+
+    def mixed(services: Any, of_jobs: Any) -> Any:
+        return np.append(services, of_jobs)[order]
+
+    lost = np.append(np.zeros(count, np.int64), np.diff(jobs.first_loss))[order]
+    first = np.append(0, np.cumsum(lost))
+    return (
+        JointJobs(
+            submit_us=submit_us[order],
+            gpus=mixed(gpus.astype(np.float64), jobs.gpus),
+            outside_us=mixed(np.zeros(count, np.int64), jobs.outside_us),
+            pool_us=mixed(to_micros(end_s - begin_s), jobs.pool_us),
+            pool_gpus=mixed(gpus.astype(np.float64), jobs.pool_gpus),
+            due_us=mixed(none, jobs.due_us),
+            spot_us=mixed(none, jobs.spot_us),
+            tau_us=mixed(np.full(count, FOREVER), jobs.tau_us),
+            loss_us=jobs.loss_us,
+            first_loss=first,
+        ),
+        order >= count,
+    )
+
+
+def busiest_spot_hours(run: PlanRun) -> tuple[float, float] | None:
+    """Return 6 h from the begin of the hour with the most spot GPUs; None without any."""
+    begin_s, end_s, gpus = [], [], []
+    for of in run.types:
+        on_spot = of.run.jobs.spot_us >= 0
+        begin_s.append(of.run.start_us[on_spot] / MICROS)
+        end_s.append(of.run.finish_us[on_spot] / MICROS)
+        gpus.append(of.run.jobs.gpus[on_spot])
+    held = np.concatenate(gpus)
+    if not held.size:
+        return None
+    last_s = max(HOUR_S, float(np.concatenate(end_s).max()))
+    hours = TimeBins(float(np.ceil(last_s / HOUR_S) * HOUR_S), int(np.ceil(last_s / HOUR_S)))
+    at = hours.means(np.concatenate(begin_s), np.concatenate(end_s), held).argmax()
+    return float(at * HOUR_S), float(at * HOUR_S + OUTAGE_S)

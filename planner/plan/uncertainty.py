@@ -1,0 +1,225 @@
+"""How sure a plan is: the same program on weeks of the log drawn with replacement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpuplan.analysis.base.time_units import MONTH_H, WEEK_S
+from gpuplan.planner.plan.columns import RouteColumns
+from gpuplan.planner.plan.jobs import TimeBins
+from gpuplan.planner.plan.levers import rented_usd_per_h
+from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
+from gpuplan.planner.plan.purchase import Purchase, best
+from gpuplan.simkit.arrays import FloatArray, IntArray
+
+LEAST_WEEKS = 8
+BLOCKS = 20
+"""Of a log under `LEAST_WEEKS`, in place of its weeks."""
+RESAMPLES = 20
+TAILS = (5.0, 95.0)
+"""Percentiles of the ends of an interval."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRange:
+    """An interval over resamples, from the 5th to the 95th percentile.
+
+    Attributes:
+        low, high: its ends.
+    """
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRange:
+    """The GPUs of a type to commit to, not rounded.
+
+    Attributes:
+        gpu_type: empty where the log names none.
+        low_gpus, high_gpus: 5th and 95th percentile over resamples.
+    """
+
+    gpu_type: str
+    low_gpus: float
+    high_gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanIntervals:
+    """A plan over resamples of the time of its log, each from the 5th to the 95th percentile.
+
+    Attributes:
+        resamples: that were planned.
+        failed: of those that no plan meets the limits of; the intervals are of the others.
+        blocks: of time that are drawn, with replacement.
+        is_weeks: whether blocks are weeks; else 20 equal parts of a log under 8 weeks.
+        block_s: length of the longest block.
+        committed: GPUs by type.
+        usd_per_month: the program's value.
+        mean_time_s: mean time of the jobs, without waits.
+        saving_share: over the best commitment with every job as recorded; null without one.
+        saving_over_on_demand_share: over every job as recorded on demand; null without a price.
+    """
+
+    resamples: int
+    failed: int
+    blocks: int
+    is_weeks: bool
+    block_s: float
+    committed: tuple[CommittedRange, ...]
+    usd_per_month: PlanRange
+    mean_time_s: PlanRange
+    saving_share: PlanRange | None
+    saving_over_on_demand_share: PlanRange | None
+
+
+def has_weeks(bins: TimeBins) -> bool:
+    """Return whether there are enough weeks to draw."""
+    return bins.window_s >= LEAST_WEEKS * WEEK_S
+
+
+def blocks_of(bins: TimeBins) -> IntArray:
+    """Return the block of each bin, ascending from 0.
+
+    That is the week of its middle, counted from the first submission, or of a short log one of
+    `BLOCKS` equal parts.
+    """
+    at = np.arange(bins.count)
+    if has_weeks(bins):
+        block = ((at + 0.5) * bins.bin_s // WEEK_S).astype(np.int64)
+    else:
+        block = at * BLOCKS // bins.count
+    places: IntArray = np.unique(block, return_inverse=True)[1]
+    return places
+
+
+def block_weights(block: IntArray, draws: IntArray) -> FloatArray:
+    """Return the weight of each bin: how often its block is drawn, so that they add up to 1.
+
+    Args:
+        block: of each bin; shape (bins,).
+        draws: blocks that are drawn; shape (blocks,).
+    """
+    times = np.bincount(draws, minlength=int(block.max()) + 1)[block]
+    weights: FloatArray = times / times.sum()
+    return weights
+
+
+def reweighted(program: PlanProgram, weights: FloatArray, block: IntArray) -> PlanProgram:
+    """Return the program with other weights of its bins; deferred work stays in its block.
+
+    Else it would be done in blocks that are not drawn, which cost nothing.
+    """
+    columns = program.columns
+    if columns.has_deferred:
+        columns = replace(columns, due=_due_in_block(columns, block))
+    return replace(
+        program,
+        columns=columns,
+        weights=weights,
+        outside_usd_per_h=columns.outside_usd * (columns.outside_gpus @ weights),
+    )
+
+
+def _due_in_block(columns: RouteColumns, block: IntArray) -> FloatArray:
+    """Return the deferred work that is due: at the end of a block all that arrived in it."""
+    is_last = np.append(block[1:] != block[:-1], True)
+    due = np.where(is_last, columns.arrived, columns.due)
+    result: FloatArray = np.maximum.accumulate(due, axis=1)
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Resample:
+    """Figures of a resample: those of `PlanIntervals`, before the percentiles."""
+
+    committed: FloatArray
+    usd_per_month: float
+    mean_time_s: float
+    saving_share: float
+    saving_over_on_demand_share: float
+
+
+def plan_intervals(
+    bought: Purchase, *, seed: int, resamples: int = RESAMPLES, recorded: Purchase | None = None
+) -> PlanIntervals | None:
+    """Return how a plan varies over resamples of time; None where no resample can be planned.
+
+    Args:
+        bought: the plan; its groups of bins are where resamples begin.
+        seed: of the draws.
+        resamples: how many.
+        recorded: the best commitment with jobs as recorded, to compare with; None for none.
+    """
+    columns = bought.program.columns
+    block = blocks_of(columns.bins)
+    count = int(block.max()) + 1
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for draws in rng.integers(0, count, (resamples, count)):
+        resample = _planned(bought, recorded, block_weights(block, draws), block)
+        if resample is not None:
+            drawn.append(resample)
+    if not drawn:
+        return None
+    committed = np.array([resample.committed for resample in drawn])
+    return PlanIntervals(
+        resamples=resamples,
+        failed=resamples - len(drawn),
+        blocks=count,
+        is_weeks=has_weeks(columns.bins),
+        block_s=float(np.bincount(block).max()) * columns.bins.bin_s,
+        committed=tuple(
+            CommittedRange(gpu_type, *_ends(committed[:, number]))
+            for number, gpu_type in enumerate(columns.types)
+        ),
+        usd_per_month=_range([resample.usd_per_month for resample in drawn]),
+        mean_time_s=_range([resample.mean_time_s for resample in drawn]),
+        saving_share=_range_or_none([resample.saving_share for resample in drawn]),
+        saving_over_on_demand_share=_range_or_none(
+            [resample.saving_over_on_demand_share for resample in drawn]
+        ),
+    )
+
+
+def _planned(
+    bought: Purchase, recorded: Purchase | None, weights: FloatArray, block: IntArray
+) -> _Resample | None:
+    """Return the figures of a resample; None where no plan meets the limits."""
+    program = reweighted(bought.program, weights, block)
+    plan = best(program, bought.exact.groups)
+    if plan is None:
+        return None
+    today: PlanOptimum | None = None
+    if recorded is not None:
+        today = best(reweighted(recorded.program, weights, block), recorded.exact.groups)
+    rented = rented_usd_per_h(program, weights)
+    return _Resample(
+        committed=plan.committed,
+        usd_per_month=plan.usd_per_h * MONTH_H,
+        mean_time_s=plan.mean_time_s,
+        saving_share=_saving(plan.usd_per_h, None if today is None else today.usd_per_h),
+        saving_over_on_demand_share=_saving(plan.usd_per_h, rented),
+    )
+
+
+def _saving(usd: float, other: float | None) -> float:
+    return 1 - usd / other if other else float("nan")
+
+
+def _ends(values: FloatArray) -> tuple[float, float]:
+    low, high = np.percentile(values, TAILS).tolist()
+    return low, high
+
+
+def _range(values: list[float]) -> PlanRange:
+    return PlanRange(*_ends(np.array(values)))
+
+
+def _range_or_none(values: list[float]) -> PlanRange | None:
+    """Return the interval; None where a value is missing."""
+    return None if np.isnan(values).any() else _range(values)

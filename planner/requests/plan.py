@@ -1,0 +1,317 @@
+"""What ``gpuplan plan`` is asked: the jobs, the prices of every market, and what must hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from gpuplan.analysis.base.amounts import parse_duration, parse_share, parse_usd
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.analysis.trace.selection import Selection
+from gpuplan.planner.elastic.class_options import parse_slower, write_slower
+from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.plan.targets import MEAN_TIME, TimeTarget, parse_target, write_target
+from gpuplan.planner.requests.commitments import CommitmentRequest
+from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.plan_upkeep import FILES_OF, PlanServices, PlanUpkeep
+from gpuplan.planner.requests.shapes import read_shape
+from gpuplan.planner.requests.size_texts import Growth, parse_growths, written_growth
+from gpuplan.planner.requests.trace import TRACE
+
+if TYPE_CHECKING:
+    from gpuplan.simkit.cluster_shape import ClusterShape
+
+MOST_HELD_OUT = 0.8
+HAZARD = re.compile(r"\s*(?P<losses>\d+\.?\d*|\.\d+)\s*/\s*(?P<time>\S+)\s*")
+
+
+def parse_bound(text: str, flag: str = "--slower") -> float | None:
+    """Return the times of ``1.1x``; None for ``none``. Raises `UsageError`."""
+    return None if text.strip().lower() == "none" else parse_slower(text, flag)
+
+
+def parse_hazard(text: str, flag: str = "--spot-hazard") -> float:
+    """Return the losses a second of ``1/12h``. Raises `UsageError`."""
+    match = HAZARD.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{flag} {text!r}: expected losses of a node per time, such as 1/12h")
+    time_s = parse_duration(match["time"], flag)
+    if time_s <= 0:
+        raise UsageError(f"{flag} {text!r}: the time must be above 0")
+    return float(match["losses"]) / time_s
+
+
+def parse_deferral(text: str, flag: str = "--defer") -> tuple[str, float]:
+    """Return the condition and the seconds of ``priority = 'spot':6h``. Raises `UsageError`."""
+    condition, colon, within = text.rpartition(":")
+    if not colon or not condition.strip():
+        raise UsageError(
+            f"{flag} {text!r}: expected CONDITION:WITHIN, such as \"priority = 'spot':6h\""
+        )
+    return condition.strip(), parse_duration(within, f"{flag} WITHIN")
+
+
+def write_deferral(deferral: tuple[str, float] | None) -> str | None:
+    """Return the condition with its time, as JSON has it."""
+    return None if deferral is None else f"{deferral[0]}:{deferral[1]:.10g}s"
+
+
+def written_growths(growth: Growth | None) -> float | list[float] | None:
+    """Return growth as JSON has it: of a range its ends."""
+    return None if growth is None else written_growth(growth)
+
+
+@study(
+    "plan",
+    title="What to commit to, rent and run elsewhere",
+    example="gpuplan plan trace.parquet --commit 0.90 --on-demand 1.29 --speedup power:0.8",
+    doing="planning",
+    more_forms={".toml": "the plan for --keep"},
+)
+@dataclass(frozen=True, slots=True)
+class PurchaseRequest(StudyRequest):
+    """Plan what to commit to, rent, or run elsewhere.
+
+    The plan is of the least dollars, or with --budget of the least mean time.
+
+    Attributes:
+        trace: a canonical trace, or a log.
+        jobs: which of its jobs.
+        target: most mean time of a job, or most waits; None for no bound.
+        budget: dollars that buy the least mean time, ``$120000/month``; None for the least dollars.
+        slower: most mean time of a class over its recorded one; None for no bound.
+        by: what tells classes apart; None for the job class, else the group.
+        commitment: prices of commitments and on demand.
+        prices: all other prices, and GPUs owned.
+        spot, spot_price, spot_hazard, spot_max: jobs that may run on spot GPUs, at what price, how
+            often a node is lost a second, and the most share of the GPU time.
+        serverless: price of containers by GPU type.
+        speedup: how jobs gain from GPUs; None keeps the recorded widths.
+        defer: jobs that may wait for idle GPUs, and for how long.
+        growth: of demand, under which the commitment is compared with the best one; None for none.
+        cluster: most GPUs, and GPUs per node.
+        renting: how GPUs on demand are had in the replay.
+        holdout: share of the time, at the end, on which the plan is tried.
+        upkeep: an older plan to stay with, and files to make.
+        services: services beside the jobs, and the price of lending.
+    """
+
+    PANEL: ClassVar[str] = "Plan"
+
+    trace: Annotated[Path, TRACE]
+    jobs: Annotated[
+        Selection, Group(without=("spot", "log.keep"), rare=("where", "period_from"))
+    ] = field(default_factory=Selection)
+    target: Annotated[
+        TimeTarget | None,
+        Opt(
+            "Most mean time of a job from submission to end, 'mean_jct <= now' or "
+            "'mean_jct <= 3h', or most wait, 'p95_wait <= 1h'. Default: no bound.",
+            parse=parse_target,
+            write=write_target,
+            metavar="TARGET",
+            common=True,
+        ),
+    ] = None
+    budget: Annotated[
+        str | None,
+        Opt(
+            "Dollars to spend, such as $120000/month: the plan is then the fastest for them.",
+            metavar="USD/PERIOD",
+            common=True,
+        ),
+    ] = None
+    slower: Annotated[
+        float | None,
+        Opt(
+            "Most mean time of each class over its recorded one, such as 1.25x, or none.",
+            parse=parse_bound,
+            write=write_slower,
+            default="1.1x",
+            metavar="TIMES",
+        ),
+    ] = 1.1
+    by: Annotated[
+        str | None,
+        Opt(
+            "What tells classes apart: class, group, user, a column, or all. Default: class, else "
+            "group.",
+            metavar="WHAT",
+            complete=("class", "group", "user", "all"),
+        ),
+    ] = None
+    commitment: Annotated[CommitmentRequest, Group(common=("on_demand",))] = field(
+        default_factory=CommitmentRequest
+    )
+    prices: Annotated[
+        PriceRequest,
+        Group(without=("commit", "on_demand"), rare=("usd_per_gpu_h",), common=("owned",)),
+    ] = field(default_factory=PriceRequest)
+    spot: Annotated[
+        str | None,
+        Opt(
+            "Which jobs may run on spot GPUs: an SQL condition, such as 'num_gpus <= 2'. Needs "
+            "--spot-price.",
+            metavar="CONDITION",
+            panel="Spot, containers, widths, deferral",
+            common=True,
+        ),
+    ] = None
+    spot_price: Annotated[
+        Mapping[str, float],
+        Opt(
+            "Price of a spot GPU-hour. TYPE=USD for one type; may be repeated.",
+            key="spot_usd_per_gpu_h",
+            parse=parse_usd,
+            metavar="[TYPE=]USD",
+            panel="Spot, containers, widths, deferral",
+            common=True,
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+    spot_hazard: Annotated[
+        float,
+        Opt(
+            "How often a spot node is lost, such as 1/12h.",
+            key="spot_losses_per_s",
+            parse=parse_hazard,
+            default="1/12h",
+            metavar="LOSSES/TIME",
+            panel="Spot, containers, widths, deferral",
+        ),
+    ] = 1 / (12 * 3600)
+    spot_max: Annotated[
+        float | None,
+        Opt(
+            "Most share of the GPU time on spot GPUs, such as 30%. Default: no bound.",
+            parse=parse_share,
+            metavar="SHARE",
+            panel="Spot, containers, widths, deferral",
+        ),
+    ] = None
+    serverless: Annotated[
+        Mapping[str, float],
+        Opt(
+            "Price of a GPU-hour in containers. TYPE=USD for one type; may be repeated.",
+            key="serverless_usd_per_gpu_h",
+            parse=parse_usd,
+            metavar="[TYPE=]USD",
+            panel="Spot, containers, widths, deferral",
+            many=True,
+        ),
+    ] = field(default_factory=dict)
+    speedup: Annotated[
+        str | None,
+        Opt(
+            "How jobs gain from more GPUs, measured or assumed: table:FILE.csv or power:0.8; see "
+            "gpuplan list speedups. Default: every job keeps its GPUs.",
+            metavar="SPEEDUP",
+            panel="Spot, containers, widths, deferral",
+            complete="speedups",
+            common=True,
+        ),
+    ] = None
+    defer: Annotated[
+        tuple[str, float] | None,
+        Opt(
+            "Which jobs may wait for idle GPUs that are paid for, and how long: "
+            "\"priority = 'spot':6h\".",
+            parse=parse_deferral,
+            write=write_deferral,
+            metavar="CONDITION:WITHIN",
+            panel="Spot, containers, widths, deferral",
+        ),
+    ] = None
+    growth: Annotated[
+        Growth | None,
+        Opt(
+            "Growth of demand to try the commitment on, such as 20%, or a range, -20%:50%.",
+            parse=parse_growths,
+            write=written_growths,
+            metavar="PERCENT",
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        Opt(
+            "Most GPUs, owned, committed and on demand, in whole nodes: 16x8, A100=16x8, or x8 for "
+            "nodes of 8 without a bound. Under it the first job that fits starts.",
+            metavar="SHAPE",
+        ),
+    ] = None
+    renting: Annotated[RentedCluster, Group(without=("max_gpus", "overflow"))] = field(
+        default_factory=RentedCluster
+    )
+    holdout: Annotated[
+        float,
+        Opt(
+            "Share of the log's time, at its end, that the plan does not see and is then tried on; "
+            "0% for none.",
+            parse=parse_share,
+            default="30%",
+            metavar="SHARE",
+            panel=RentedCluster.PANEL,
+        ),
+    ] = 0.3
+
+    upkeep: Annotated[PlanUpkeep, Group()] = field(default_factory=PlanUpkeep)
+    services: Annotated[PlanServices, Group()] = field(default_factory=PlanServices)
+
+    @property
+    def reads(self) -> tuple[Path | str | None, ...]:
+        """The files it reads."""
+        prices, services = self.prices, self.services
+        file = services.functions_file()
+        return (
+            self.trace,
+            prices.prices,
+            prices.contracts,
+            self.speedup,
+            self.upkeep.keep,
+            None if file is None else file[1],
+            *services.load,
+        )
+
+    @property
+    def folder_files(self) -> tuple[str, ...]:
+        """Files that it makes in the folder of ``--output``."""
+        return FILES_OF[self.upkeep.export]
+
+    @property
+    def has_price(self) -> bool:
+        """Whether any price of owned, committed or on-demand GPUs is given; else one is assumed."""
+        commitment = self.commitment
+        return bool(self.prices.is_given or commitment.commit or commitment.on_demand)
+
+    def shape(self) -> ClusterShape | None:
+        """Return the cluster; None where not given. Raises `UsageError`."""
+        return None if self.cluster is None else read_shape(self.cluster, "--cluster")
+
+    def check(self) -> None:
+        """Check options that go together, and the cluster. Raises `UsageError`."""
+        self.shape()
+        self.services.check()
+        if (self.spot is None) == bool(self.spot_price):
+            raise UsageError(
+                "--spot and --spot-price: spot GPUs need both\n"
+                "  next: for example --spot 'num_gpus <= 2' --spot-price 0.55"
+            )
+        if self.spot_max is not None and self.spot is None:
+            raise UsageError("--spot-max: needs --spot CONDITION and --spot-price USD")
+        growths = self.growth if isinstance(self.growth, tuple) else (self.growth or 0.0,)
+        if min(growths) <= -1:
+            raise UsageError("--growth: demand must shrink by less than 100%")
+        is_of_time = self.target is not None and self.target.measure == MEAN_TIME
+        if is_of_time and self.budget is not None:
+            raise UsageError(
+                "--target and --budget: a budget buys the least mean time, so give one of them"
+            )
+        if not 0 <= self.holdout <= MOST_HELD_OUT:
+            raise UsageError(
+                f"--holdout {self.holdout:.0%}: expected 0% to {MOST_HELD_OUT:.0%} of the time"
+            )

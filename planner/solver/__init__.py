@@ -1,0 +1,1 @@
+"""Linear and integer programs, and who solves them."""

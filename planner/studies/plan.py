@@ -1,0 +1,294 @@
+"""Plan what to commit to, what to rent, and which jobs run elsewhere, at the least dollars."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import MICROS, MONTH_H
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.trace.input_files import trace_input
+from gpuplan.planner.frontier.budget import parse_budgets
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.plan.already_paid import already_paid
+from gpuplan.planner.plan.assignment import (
+    AssignedJobs,
+    assigned_jobs,
+    market_uses,
+    shares_of,
+)
+from gpuplan.planner.plan.columns import RouteColumns, route_columns
+from gpuplan.planner.plan.confirmation import (
+    PlanProof,
+    caveat,
+    prove,
+)
+from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
+from gpuplan.planner.plan.lending import lending_of
+from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
+from gpuplan.planner.plan.outlook import plan_outlook
+from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
+from gpuplan.planner.plan.program import PlanLimits, plan_program
+from gpuplan.planner.plan.purchase import Purchase, gap_share
+from gpuplan.planner.plan.replay import RentingTerms
+from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.plan.targets import write_target
+from gpuplan.planner.plan_exports.class_use import class_uses
+from gpuplan.planner.plan_exports.files import WRITERS
+from gpuplan.planner.requests.plan import PurchaseRequest
+from gpuplan.planner.speedup.registry import load_speedup
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.plan_document import (
+    PlanSource,
+    old_plan,
+    plan_file,
+    terms_of,
+    with_options_of,
+)
+from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
+from gpuplan.planner.studies.plan_results import (
+    PlanClass,
+    PlanResults,
+    PlanRoute,
+    PlanTarget,
+    PlanToday,
+)
+from gpuplan.planner.studies.plan_services import (
+    ServiceDemand,
+    priced,
+    service_demand,
+)
+from gpuplan.simkit.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
+    """A plan.
+
+    Attributes:
+        source: what its file is made of.
+    """
+
+    source: PlanSource
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
+        return self.request.parameters()
+
+    def exported(self, name: str) -> str:
+        """Return the text of a file of the export."""
+        return WRITERS[name](self.file(), class_uses(self.source.bought))
+
+    def toml(self) -> str:
+        """Return the text of the plan's file."""
+        return plan_text(self.file())
+
+    def file(self) -> PlanFile:
+        """Return the plan as it is written."""
+        return plan_file(self.request, self.source, self.results)
+
+
+def plan(request: PurchaseRequest) -> PlanAnswer:
+    """Return the plan of least dollars, or with a budget of least mean time.
+
+    Raises:
+        InfeasibleError: no plan meets the limits.
+        InputError: the trace, a price table or the price book cannot be used.
+        UsageError: a GPU type without a price, or options that do not fit together.
+    """
+    request.check()
+    older = None if request.upkeep.keep is None else read_plan(request.upkeep.keep)
+    if older is not None:
+        request = with_options_of(request, older)
+        request.check()
+    budget_usd_per_h = _budget_usd_per_h(request.budget)
+    speedup = None if request.speedup is None else load_speedup(request.speedup)
+    trace = plan_trace(request)
+    condition, within_s = request.defer or (None, 0.0)
+    jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
+    prices, offered = markets_of(request, jobs)
+    end_us = jobs.begin_us + round(jobs.window_s * MICROS)
+    paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
+    paid.check_budget(budget_usd_per_h)
+    markets, notes_of_terms = terms_of(older, offered, jobs, request)
+    services = service_demand(request, markets)
+    columns = route_columns(
+        jobs,
+        markets,
+        speedup=speedup,
+        settings=RouteSettings(hazard_per_s=request.spot_hazard),
+        within_s=within_s,
+        services=None if services is None else services.loads,
+    )
+    target = request.target
+    is_of_time = target is not None and not target.is_of_waits
+    limits = PlanLimits(
+        mean_time_s=target.limit(columns.now_s) if target is not None and is_of_time else None,
+        slower=request.slower,
+        spot_max=request.spot_max,
+        usd_per_h=budget_usd_per_h,
+    )
+    program = plan_program(columns, limits)
+    old = None if older is None else old_plan(older, request.upkeep.hysteresis)
+    proof = prove(program, target, _terms(request), request.holdout, old)
+    short = caveat(jobs.window_s, request.holdout)
+    results = _results(request, proof, services)
+    late = () if results.services is None else results.services.warnings
+    return PlanAnswer(
+        request=request,
+        results=results,
+        inputs=(
+            trace_input(trace),
+            *prices.inputs,
+            *(() if services is None else services.inputs),
+        ),
+        warnings=(
+            *trace.notes,
+            *((short,) if short and proof.holdout else ()),
+            *notes_of_terms,
+            *late,
+        ),
+        notes=(*_notes(request, proof, prices), *paid.notes()),
+        source=PlanSource(trace_input(trace), offered, proof.bought, older),
+    )
+
+
+def _terms(request: PurchaseRequest) -> RentingTerms:
+    """Return how GPUs on demand are had."""
+    renting = request.renting
+    return RentingTerms(
+        renting.provision_s, renting.release_s, renting.billing_s, request.jobs.seed
+    )
+
+
+def _budget_usd_per_h(text: str | None) -> float | None:
+    """Return the dollars an hour of a budget; None without one. Raises `UsageError`."""
+    if text is None:
+        return None
+    budgets = parse_budgets(text)
+    if len(budgets) > 1:
+        raise UsageError(f"--budget {text!r}: a plan has one budget")
+    return budgets[0].usd_per_h
+
+
+def _results(
+    request: PurchaseRequest, proof: PlanProof, services: ServiceDemand | None
+) -> PlanResults:
+    """Return what a plan says; it is compared with plans that need not stay with an older one."""
+    bought, decision = proof.bought, proof.decision
+    program = proof.anew.program
+    columns, jobs = bought.program.columns, program.columns.jobs
+    assigned = assigned_jobs(columns, bought.whole.share)
+    uses = market_uses(columns, bought.whole, assigned)
+    usd = sum(use.usd_per_month for use in uses)
+    mean_s = _mean_time_s(jobs, assigned)
+    has_budget = program.limits.usd_per_h is not None
+    recorded = None if has_budget else bought_with(program, {COMMITMENT})
+    recorded_usd = None if recorded is None else _exact_usd(recorded)
+    saving = None if not recorded_usd else 1 - usd / recorded_usd
+    targets: tuple[PlanTarget, ...] = ()
+    if request.target is not None:
+        value_s = None if decision is None else decision.run.measured_s(request.target)
+        limit_s = request.target.limit(columns.now_s)
+        targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
+    held = columns.of_kind(BASE) @ columns.pool_gpus
+    return PlanResults(
+        usd_per_month=usd,
+        program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
+        mean_time_s=mean_s,
+        saving_share=saving,
+        recorded_usd_per_month=recorded_usd,
+        recorded_committed_gpus=None if recorded is None else float(recorded.whole.committed.sum()),
+        confirmed=not proof.unconfirmed,
+        unconfirmed=proof.unconfirmed,
+        targets=targets,
+        today=PlanToday(
+            mean_gpus=float(held.mean()),
+            peak_gpus=float(held.max()),
+            mean_time_s=columns.now_s,
+            jobs_without_wait=int(np.isnan(jobs.wait_s).sum()),
+        ),
+        markets=uses,
+        classes=_classes(columns, bought.whole.share, assigned),
+        levers=() if has_budget else lever_worths(program),
+        jobs=jobs.size,
+        deferred_jobs=int(jobs.is_deferred.sum()),
+        left_out_jobs=jobs.left_out,
+        bins=columns.bins.count,
+        replay=proof.replay,
+        caps=() if decision is None else decision.tried,
+        spot_replays=proof.spot_replays,
+        holdout=proof.holdout,
+        kept=proof.kept,
+        services=None if services is None else priced(services, proof.anew),
+        lending=None
+        if request.services.lend is None
+        else lending_of(bought, request.services.lend),
+        outlook=plan_outlook(bought, assigned, recorded, request.jobs.seed, request.growth),
+    )
+
+
+def _exact_usd(bought: Purchase) -> float:
+    """Return dollars a month of the jobs as assigned, exact in time."""
+    columns, optimum = bought.program.columns, bought.whole
+    uses = market_uses(columns, optimum, assigned_jobs(columns, optimum.share))
+    return sum(use.usd_per_month for use in uses)
+
+
+def _mean_time_s(jobs: PlannedJobs, assigned: AssignedJobs) -> float:
+    return float(assigned.time_s[~jobs.is_deferred].mean()) if not jobs.is_deferred.all() else 0.0
+
+
+def _classes(
+    columns: RouteColumns, share: FloatArray, assigned: AssignedJobs
+) -> tuple[PlanClass, ...]:
+    """Return how the jobs of each class run."""
+    share = shares_of(columns, share)
+    return tuple(
+        PlanClass(
+            name=planned.label,
+            gpu_type=planned.gpu_type,
+            width_bucket=planned.width_bucket,
+            jobs=planned.jobs.size,
+            recorded_time_s=planned.recorded_s,
+            mean_time_s=float(assigned.time_s[planned.jobs].mean()),
+            routes=tuple(
+                PlanRoute(columns.routes[at].name, float(share[at]), float(columns.time_s[at]))
+                for at in np.flatnonzero((columns.class_of == number) & (share > 0))
+            ),
+        )
+        for number, planned in enumerate(columns.classes)
+    )
+
+
+def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[str]:
+    bought = proof.bought
+    columns = bought.program.columns
+    jobs = columns.jobs
+    notes = []
+    if prices.option == "assumed":
+        usd = prices.usd(None)
+        notes.append(f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour")
+    if jobs.left_out:
+        notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
+    lacking = int(np.isnan(jobs.wait_s).sum())
+    if lacking:
+        notes.append(
+            f"{counted(lacking, 'job')} without a recorded wait count with their run time alone"
+        )
+    if columns.speedup is not None and columns.speedup.law is not None:
+        notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
+    if proof.decision is not None and proof.decision.tried:
+        notes.append(
+            "under a cap jobs wait in order of submission, and the first that fits starts; other "
+            "policies are not replayed"
+        )
+    value = bought.exact.usd_per_h * MONTH_H
+    notes.append(
+        f"the program's value is ${value:,.0f} a month, for jobs that start at once and classes "
+        f"that split evenly; whole nodes cost {gap_share(bought):+.2%} over it"
+    )
+    return notes

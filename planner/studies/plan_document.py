@@ -1,0 +1,355 @@
+"""A plan as a file, and the request and the older plan that a file stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.version import gpuplan_version
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.prices.contracts import OWNED, PaidPool
+from gpuplan.planner.elastic.class_options import write_slower
+from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer, months_of_term
+from gpuplan.planner.plan.columns import RouteColumns
+from gpuplan.planner.plan.jobs import PlannedJobs
+from gpuplan.planner.plan.kept import OldPlan
+from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.plan_file import (
+    PlanCommitment,
+    PlanFile,
+    PlanMarket,
+    PlannedShares,
+    PlanOptions,
+    PlanOrigin,
+    PlanTotals,
+    PlanType,
+)
+from gpuplan.planner.plan.purchase import WHOLE, Purchase
+from gpuplan.planner.plan.routes import SPOT, checkpointing
+from gpuplan.planner.plan.targets import parse_target, write_target
+from gpuplan.planner.requests.plan import (
+    PurchaseRequest,
+    parse_bound,
+    parse_deferral,
+    write_deferral,
+)
+
+if TYPE_CHECKING:
+    from gpuplan.analysis.trace.input_files import InputFile
+    from gpuplan.planner.studies.plan_results import PlanResults
+
+MONTHS_A_YEAR = 12
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instant(us: int) -> datetime:
+    """Return microseconds since 1970 as a time."""
+    return EPOCH + timedelta(microseconds=us)
+
+
+def end_of(columns: RouteColumns) -> datetime:
+    """Return the last recorded end."""
+    return instant(columns.jobs.begin_us + round(columns.bins.window_s * MICROS))
+
+
+def months_later(time: datetime, months: int) -> datetime:
+    """Return the same day some months later; the last day of a month that is shorter."""
+    month = time.month - 1 + months
+    year, month = time.year + month // MONTHS_A_YEAR, month % MONTHS_A_YEAR + 1
+    for day in range(time.day, 0, -1):
+        try:
+            return time.replace(year=year, month=month, day=day)
+        except ValueError:
+            continue
+    raise ValueError(f"no day in month {month} of {year}")
+
+
+def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest:
+    """Return a request with the options of a plan where it has defaults, and its prices.
+
+    The prices of commitments, on demand and GPUs owned are those of the plan where none is given.
+
+    Raises `UsageError` where an option of the plan cannot be used.
+    """
+    options = plan.options
+    defaults = PurchaseRequest(request.trace)
+    flag = "options of the plan"
+    of_plan: dict[str, Any] = {
+        "target": options.target and parse_target(options.target, flag),
+        "budget": options.budget,
+        "slower": parse_bound(options.slower, flag),
+        "by": options.by,
+        "spot": options.spot,
+        "spot_hazard": options.spot_losses_per_s,
+        "spot_max": options.spot_max,
+        "speedup": options.speedup,
+        "defer": options.defer and parse_deferral(options.defer, flag),
+        "cluster": options.cluster,
+        "spot_price": _by_type({each.name: each.spot_usd for each in plan.types}),
+        "serverless": _by_type({each.name: each.serverless_usd for each in plan.types}),
+    }
+    if options.spot is None:
+        of_plan["spot_price"] = {}
+    if request.target is not None or request.budget is not None:
+        del of_plan["target"], of_plan["budget"]
+    changes = {
+        name: value
+        for name, value in of_plan.items()
+        if (value is not None or name == "slower")
+        and getattr(request, name) == getattr(defaults, name)
+    }
+    jobs, prices, commitment, services = (
+        request.jobs, request.prices, request.commitment, request.services,
+    )  # fmt: skip
+    if jobs.where is None:
+        jobs = replace(jobs, where=options.where)
+    has_price = prices.is_given or commitment.commit or commitment.on_demand
+    gpu = prices.gpu or options.gpu
+    if not has_price:
+        commitment = replace(
+            commitment,
+            commit=tuple(_offers(plan.types)),
+            on_demand=_by_type({each.name: each.on_demand_usd for each in plan.types}),
+        )
+        owned = tuple(
+            PaidPool(OWNED, each.name or gpu or UNNAMED, round(each.owned), Fraction(0))
+            for each in plan.types
+            if each.owned
+        )
+        prices = replace(prices, owned=owned)
+    prices = replace(prices, gpu=gpu)
+    if services.services is None and not services.load:
+        services = replace(services, services=options.services, load=tuple(options.load))
+    if services.lend is None:
+        services = replace(services, lend=options.lend)
+    return replace(
+        request, jobs=jobs, prices=prices, commitment=commitment, services=services, **changes
+    )
+
+
+def _by_type(prices: Mapping[str, float | None]) -> dict[str, float]:
+    return {name: usd for name, usd in prices.items() if usd is not None}
+
+
+def _offers(types: Sequence[PlanType]) -> list[CommitPrice]:
+    return [
+        CommitPrice(
+            each.name,
+            TermOffer(Fraction(repr(usd)), months_of_term(term or None, term, "commit_usd")),
+        )
+        for each in types
+        for term, usd in each.commit_usd.items()
+    ]
+
+
+def old_plan(plan: PlanFile, hysteresis: float) -> OldPlan:
+    """Return a plan in the terms of the program."""
+    return OldPlan(
+        committed={each.name: plan.committed(each.name) for each in plan.types},
+        routes={each.key: each.routes for each in plan.classes},
+        hysteresis=hysteresis,
+    )
+
+
+def terms_of(
+    plan: PlanFile | None,
+    markets: Mapping[str, GpuMarkets],
+    jobs: PlannedJobs,
+    request: PurchaseRequest,
+) -> tuple[dict[str, GpuMarkets], list[str]]:
+    """Return the markets with the commitments of a plan whose term goes on, and what to know."""
+    if plan is None:
+        return dict(markets), []
+    end = instant(jobs.begin_us + round(jobs.window_s * MICROS))
+    held: dict[str, list[PlanCommitment]] = {}
+    for commitment in _in_force(plan, end):
+        held.setdefault(commitment.gpu_type, []).append(commitment)
+    with_held = {
+        name: replace(market, held=_gpus(held[name]), held_usd=_usd(held[name]) / _gpus(held[name]))
+        if name in held
+        else market
+        for name, market in markets.items()
+    }
+    notes = [
+        f"{_gpus(unused):,.10g} {name or 'GPUs'} stay committed to until "
+        f"{max(map(_until, unused)):%Y-%m-%d} for ${_usd(unused):,.2f} an hour, and no job of this "
+        "log is on them; the bill leaves them out"
+        for name, unused in held.items()
+        if name not in markets
+    ]
+    if plan.plan.end is not None and end < _in_utc(plan.plan.end):
+        notes.append(
+            f"{request.upkeep.keep}: the plan is of a log that ends on {plan.plan.end:%Y-%m-%d}, "
+            f"this one ends on {end:%Y-%m-%d}"
+        )
+    return with_held, notes
+
+
+def _in_force(plan: PlanFile, end: datetime) -> list[PlanCommitment]:
+    return [each for each in plan.commitment if each.gpus and each.until and _until(each) > end]
+
+
+def _until(commitment: PlanCommitment) -> datetime:
+    assert commitment.until is not None
+    return _in_utc(commitment.until)
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _gpus(commitments: Sequence[PlanCommitment]) -> float:
+    return sum(each.gpus for each in commitments)
+
+
+def _usd(commitments: Sequence[PlanCommitment]) -> float:
+    return sum(each.gpus * each.usd_per_gpu_h for each in commitments)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """What a file of a plan is made of, besides its results.
+
+    Attributes:
+        log: the log.
+        markets: of each GPU type, as offered.
+        bought: the plan.
+        older: the plan that it stays with; None without one.
+    """
+
+    log: InputFile
+    markets: Mapping[str, GpuMarkets]
+    bought: Purchase
+    older: PlanFile | None
+
+
+def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults) -> PlanFile:
+    """Return a plan as it is written."""
+    columns = source.bought.program.columns
+    end = end_of(columns)
+    return PlanFile(
+        plan=PlanOrigin(
+            gpuplan_version=gpuplan_version(),
+            log=source.log.path,
+            sha256=source.log.sha256,
+            begin=instant(columns.jobs.begin_us),
+            end=end,
+            jobs=results.jobs,
+            labelled_by=columns.jobs.labelled_by,
+        ),
+        options=_options(request),
+        results=PlanTotals(
+            usd_per_month=float(results.usd_per_month),
+            program_usd_per_month=float(results.program_usd_per_month),
+            mean_time_s=float(results.mean_time_s),
+            saving_share=None if results.saving_share is None else float(results.saving_share),
+            confirmed=results.confirmed,
+        ),
+        types=[_type(name, source.markets[name]) for name in columns.types],
+        commitment=_commitments(source, end),
+        market=[
+            PlanMarket(
+                use.name,
+                use.gpu_type,
+                *(
+                    float(amount)
+                    for amount in (
+                        use.gpus, use.mean_gpus, use.peak_gpus, use.peak_s, use.usd_per_month,
+                    )
+                ),
+            )
+            for use in results.markets
+        ],
+        classes=[
+            PlannedShares(
+                name=each.name,
+                gpu_type=each.gpu_type,
+                width_bucket=each.width_bucket,
+                routes={route.name: route.share for route in each.routes},
+                jobs=each.jobs,
+                recorded_time_s=each.recorded_time_s,
+                mean_time_s=each.mean_time_s,
+                checkpoint_every_s=_checkpoints(columns, number)
+                if any(route.name == SPOT for route in each.routes)
+                else {},
+            )
+            for number, each in enumerate(results.classes)
+        ],
+    )  # fmt: skip
+
+
+def _options(request: PurchaseRequest) -> PlanOptions:
+    services = request.services
+    return PlanOptions(
+        where=request.jobs.where,
+        by=request.by,
+        gpu=request.prices.gpu,
+        target=write_target(request.target),
+        budget=request.budget,
+        slower=write_slower(request.slower) or "none",
+        spot=request.spot,
+        spot_losses_per_s=request.spot_hazard,
+        spot_max=request.spot_max,
+        speedup=request.speedup,
+        defer=write_deferral(request.defer),
+        cluster=request.cluster,
+        services=services.services,
+        load=list(services.load),
+        lend=services.lend,
+    )
+
+
+def _type(name: str, market: GpuMarkets) -> PlanType:
+    return PlanType(
+        name=name,
+        owned=market.owned,
+        cap=market.cap,
+        gpus_per_node=market.node,
+        commit_usd=dict(market.commit_usd),
+        on_demand_usd=market.on_demand_usd,
+        spot_usd=market.spot_usd,
+        serverless_usd=market.serverless_usd,
+    )
+
+
+def _commitments(source: PlanSource, end: datetime) -> list[PlanCommitment]:
+    """Return the commitments whose term goes on, and those that the plan adds."""
+    bought = source.bought
+    commitments = [] if source.older is None else _in_force(source.older, end)
+    columns = bought.program.columns
+    for number, name in enumerate(columns.types):
+        market = source.markets[name]
+        gpus = columns.markets[number].held + float(bought.whole.committed[number])
+        new = gpus - _gpus([each for each in commitments if each.gpu_type == name])
+        if new <= WHOLE or market.committed_usd is None:
+            continue
+        term = market.term or ""
+        months = months_of_term(term or None, term, "commit_usd")
+        commitments.append(
+            PlanCommitment(
+                gpu_type=name,
+                gpus=round(new, 6),
+                usd_per_gpu_h=market.committed_usd,
+                term=term,
+                begin=None if months is None else end,
+                until=None if months is None else months_later(end, months),
+            )
+        )
+    return commitments
+
+
+def _checkpoints(columns: RouteColumns, number: int) -> dict[str, float]:
+    """Return nodes of a gang -> seconds between its checkpoints, of jobs that may be on spot."""
+    planned = columns.classes[number]
+    jobs, node = columns.jobs, columns.markets[columns.types.index(planned.gpu_type)].gpus_per_node
+    gpus = jobs.gpus[planned.jobs][jobs.is_spot[planned.jobs]]
+    nodes = np.unique(np.ceil(gpus / node))
+    tau_s, _ = checkpointing(nodes * node, columns.settings, node)
+    pairs = zip(nodes.tolist(), tau_s.tolist(), strict=True)
+    return {f"{count:.0f}": seconds for count, seconds in pairs if np.isfinite(seconds)}

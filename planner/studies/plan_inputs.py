@@ -1,0 +1,94 @@
+"""What a plan reads: the jobs of a log, and the markets of each GPU type at its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import match_types
+from gpuplan.analysis.job_table.schema import CANONICAL
+from gpuplan.analysis.prices.contracts import OWNED
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.planner.money.commitment_book import CommitmentBook
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.money.renting_settings import RENTED
+from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
+from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.requests.plan import PurchaseRequest
+from gpuplan.simkit.cluster_shape import ClusterShape
+
+
+def plan_trace(request: PurchaseRequest) -> Trace:
+    """Return the trace with the columns that the plan and its conditions read."""
+    conditions = " ".join(filter(None, (request.spot, request.defer and request.defer[0])))
+    words = {word.lower() for word in re.findall(r"\w+", conditions)}
+    named = [name for name in CANONICAL if name in words]
+    by = [] if request.by not in CANONICAL else [request.by]
+    columns = dict.fromkeys([*COLUMNS, "user", *named, *by])
+    return read_trace(request.trace, request.jobs, columns=list(columns)).submitted()
+
+
+def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dict[str, GpuMarkets]]:
+    """Return the price book, and what may be bought of each GPU type at the end of the log."""
+    zone = request.jobs.log.time_zone
+    end_us = jobs.begin_us + round(jobs.window_s * MICROS)
+    gpu, commitment = request.prices.gpu, request.commitment
+    prices = Prices.read(request.prices, zone).at(end_us - 1)
+    if not request.has_price:
+        usual = float(RENTED["conventional_usd_per_gpu_h"].default)
+        prices = Prices({"": usual}, option="assumed", gpu=gpu)
+    book = CommitmentBook(
+        prices=commitment.commit,
+        on_demand=Prices.read(PriceRequest(commitment.on_demand, gpu=gpu, option="--on-demand")),
+        book=prices.book,
+        end_us=end_us,
+        gpu=gpu,
+    )
+    spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
+    serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
+    types = jobs.gpu_type.unique().sort().to_list()
+    book.check_pools([name or None for name in types])
+    shapes = shapes_of(request.shape(), types)
+    markets = {}
+    for gpu_type in types:
+        log_type = gpu_type or None
+        rented = book.on_demand_price(log_type, must=False) or prices.get(log_type)
+        owned = [pool.gpus for pool in book.pools(log_type) if pool.market == OWNED]
+        cap, node = shapes[gpu_type]
+        markets[gpu_type] = GpuMarkets(
+            commit_usd={offer.name: float(offer.usd_per_gpu_h) for offer in book.offers(log_type)},
+            on_demand_usd=None if rented is None else rented.usd_per_gpu_h,
+            spot_usd=spot.usd(log_type),
+            serverless_usd=serverless.usd(log_type),
+            owned=float(sum(owned)),
+            cap=cap,
+            node=node,
+        )
+    return prices, markets
+
+
+def shapes_of(
+    shape: ClusterShape | None, types: Sequence[str]
+) -> dict[str, tuple[float | None, int | None]]:
+    """Return the cap and the GPUs per node of each type. Raises `UsageError`."""
+    if shape is None:
+        return {gpu_type: (None, None) for gpu_type in types}
+    if not shape.gpu_types:
+        pool = shape.pool
+        if pool.gpus is not None and len(types) > 1:
+            raise UsageError(
+                f"--cluster {shape}: the log has several GPU types\n"
+                f"  next: --cluster {','.join(f'{name}=N' for name in types)}"
+            )
+        return {gpu_type: (pool.gpus, pool.gpus_per_node) for gpu_type in types}
+    means = match_types(shape.gpu_types, types, "--cluster", apart=True)
+    pools = {pool.gpu_type: pool for pool in shape.pools}
+    return {
+        gpu_type: (0, None) if name is None else (pools[name].gpus, pools[name].gpus_per_node)
+        for gpu_type, name in means.items()
+        if gpu_type is not None
+    }

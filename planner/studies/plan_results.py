@@ -1,0 +1,143 @@
+"""What ``gpuplan plan`` answers: what to buy, where jobs run, and what came of it in a replay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuplan.analysis.base.plain import Inlined
+from gpuplan.planner.plan.assignment import MarketUse
+from gpuplan.planner.plan.caps import PlanCap
+from gpuplan.planner.plan.confirmation import ReplayedPurchase, SpotReplay
+from gpuplan.planner.plan.holdout import PlanHoldout
+from gpuplan.planner.plan.kept import KeptPlan
+from gpuplan.planner.plan.lending import PlanLending
+from gpuplan.planner.plan.levers import LeverWorth
+from gpuplan.planner.plan.outlook import PlanOutlook
+from gpuplan.planner.studies.plan_services import PlannedServices
+
+
+@dataclass(frozen=True, slots=True)
+class PlanToday:
+    """The jobs as they were recorded.
+
+    Attributes:
+        mean_gpus, peak_gpus: that they held, deferred jobs left out.
+        mean_time_s: from submission to end; a wait that is not recorded counts as none.
+        jobs_without_wait: jobs whose wait is not recorded.
+    """
+
+    mean_gpus: float
+    peak_gpus: float
+    mean_time_s: float
+    jobs_without_wait: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTarget:
+    """A bound on times.
+
+    Attributes:
+        text: as given.
+        limit_s: the bound.
+        value_s: what the replay measured; null where the plan could not be replayed.
+    """
+
+    text: str
+    limit_s: float
+    value_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRoute:
+    """Where a share of a class runs.
+
+    Attributes:
+        name: ``base``, ``width 2``, ``spot``, ``serverless 300``.
+        share: of the jobs of the class.
+        mean_time_s: of all jobs of the class, if they took it.
+    """
+
+    name: str
+    share: float
+    mean_time_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanClass:
+    """How the jobs of a class run.
+
+    Attributes:
+        name: the label.
+        gpu_type: empty where the log names none.
+        width_bucket: of the GPUs that a job holds.
+        jobs: how many.
+        recorded_time_s: mean time from submission to end, as recorded.
+        mean_time_s: as planned, without waits.
+        routes: that take any of them.
+    """
+
+    name: str
+    gpu_type: str
+    width_bucket: str
+    jobs: int
+    recorded_time_s: float
+    mean_time_s: float
+    routes: tuple[PlanRoute, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanResults:
+    """What to buy and where jobs run.
+
+    Attributes:
+        usd_per_month: of the jobs as assigned to routes, exact in time.
+        program_usd_per_month: the program's value, with fractions of nodes and of classes.
+        mean_time_s: of the jobs of classes as assigned, without waits.
+        saving_share: over the best commitment with every job as recorded; null where that has no
+            price or does not meet the limits.
+        recorded_usd_per_month: of this commitment.
+        recorded_committed_gpus: that it commits to.
+        confirmed: whether a plan made so for the first part of the log held on the rest.
+        unconfirmed: why it is not confirmed; empty where it is.
+        targets: bounds on times.
+        today: the jobs as recorded.
+        markets: what is bought and used, by GPU type.
+        classes: how their jobs run.
+        levers: what each is worth.
+        jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
+        bins: of time, over which the program is solved.
+        replay: the plan on all jobs; null where it cannot be replayed.
+        caps: the plan under caps on its GPUs; empty without ``--cluster`` or a target of waits.
+        spot_replays: the plan with other losses of spot GPUs.
+        holdout: a plan of the first part of the log, tried on the rest; null where there is none.
+        kept: what stays of an older plan; null without one.
+        services: beside the jobs; null without any.
+        lending: revenue of idle GPUs, no part of the bill; null where none are lent.
+        outlook: what decides the plan, how sure it is, and what would be cheaper.
+    """
+
+    usd_per_month: float
+    program_usd_per_month: float
+    mean_time_s: float
+    saving_share: float | None
+    recorded_usd_per_month: float | None
+    recorded_committed_gpus: float | None
+    confirmed: bool
+    unconfirmed: tuple[str, ...]
+    targets: tuple[PlanTarget, ...]
+    today: PlanToday
+    markets: tuple[MarketUse, ...]
+    classes: tuple[PlanClass, ...]
+    levers: tuple[LeverWorth, ...]
+    jobs: int
+    deferred_jobs: int
+    left_out_jobs: int
+    bins: int
+    replay: ReplayedPurchase | None
+    caps: tuple[PlanCap, ...]
+    spot_replays: tuple[SpotReplay, ...]
+    holdout: PlanHoldout | None
+    kept: KeptPlan | None
+    services: PlannedServices | None
+    lending: PlanLending | None
+    outlook: Inlined[PlanOutlook]

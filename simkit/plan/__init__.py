@@ -1,0 +1,1 @@
+"""The joint replay of a purchase plan: a pool, leases above it, spot GPUs and containers."""

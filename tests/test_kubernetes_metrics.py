@@ -1,0 +1,294 @@
+"""Pods by the series of kube-state-metrics, worked out by hand."""
+
+import json
+from copy import deepcopy
+
+import pytest
+from support_kubernetes import DAY, jobs_of, span
+
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.job_table.reject_limit import Limit
+
+HOUR = 3600
+END = 48 * HOUR
+"""The last sample of the answers."""
+
+
+def series(metric, values, pod="p", **labels):
+    """Return a series; values are (seconds of the day, value)."""
+    named = {"__name__": metric, "namespace": "ns", "pod": pod, "uid": f"uid-{pod}", **labels}
+    named = {key: value for key, value in named.items() if value is not None}
+    return {"metric": named, "values": [[DAY + time, str(value)] for time, value in values]}
+
+
+def grid(first, last, step=HOUR):
+    """Return the times of samples from the first step at or after one, to the last."""
+    start = -(-first // step) * step
+    return range(start, last + 1, step)
+
+
+def pod(name="p", *, submit=100, start=200, end=None, phase="Succeeded", last=None, gpus=8,
+        owner=None, step=HOUR, **labels):  # fmt: skip
+    """Return the series of a pod; ``last`` is its last sample (else an hour after its end)."""
+    last = last if last is not None else (END if end is None else end + HOUR)
+    times = grid(submit, last, step)
+    made = [series("kube_pod_created", [(t, DAY + submit) for t in times], name, **labels)]
+    node = {}
+    if start is not None:
+        made.append(
+            series("kube_pod_status_scheduled_time",
+                   [(t, DAY + start) for t in times if t >= start], name, **labels)
+        )  # fmt: skip
+        node = {"node": "n1"}
+    made.append(
+        series("kube_pod_container_resource_requests", [(t, gpus) for t in times], name,
+               container="c", resource="nvidia_com_gpu", **node, **labels)
+    )  # fmt: skip
+    if end is not None and phase is not None:
+        after = [t for t in times if t >= end]
+        made.append(series("kube_pod_completion_time", [(t, DAY + end) for t in after], name,
+                           **labels))  # fmt: skip
+        made.append(series("kube_pod_status_phase", [(t, 1) for t in after], name, phase=phase,
+                           **labels))  # fmt: skip
+    running = [t for t in times if end is None or t < end]
+    if phase is not None:
+        made.append(series("kube_pod_status_phase", [(t, 1) for t in running], name,
+                           phase="Running" if start else "Pending", **labels))  # fmt: skip
+    if owner is not None:
+        made.append(series("kube_pod_owner", [(t, 1) for t in times], name, owner_kind=owner[0],
+                           owner_name=owner[1], owner_is_controller="true", **labels))  # fmt: skip
+    return [item for item in made if item["values"]]
+
+
+ANCHOR = pod("anchor", submit=0, start=1)
+"""A pod that runs until the end, so that the answer has one."""
+
+
+def answer(*groups, **more):
+    result = [item for group in groups for item in group]
+    return {"status": "success", "data": {"resultType": "matrix", "result": result}, **more}
+
+
+def job_of(tmp_path, *groups, **more):
+    jobs, _ = jobs_of(tmp_path, answer(*groups, ANCHOR), **more)
+    del jobs["ns/anchor"]
+    (job,) = jobs.values()
+    return job
+
+
+def test_times_that_are_values_are_exact_whatever_the_step(tmp_path):
+    job = job_of(tmp_path, pod(submit=100, start=200, end=5000))
+    assert span(job) == (100, 200, 5000)
+    assert (job["num_gpus"], job["state"], job["group"]) == (8, "completed", "ns")
+    assert job["node_list"] == "n1"
+
+
+def test_a_pod_in_the_last_sample_runs_until_then(tmp_path):
+    job = job_of(tmp_path, pod())
+    assert (job["state"], span(job)) == ("running", (100, 200, END))
+
+
+def test_a_pod_deleted_while_it_ran_ends_half_a_step_before_its_last_sample(tmp_path):
+    job = job_of(tmp_path, pod(last=10 * HOUR))
+    assert (job["state"], span(job)[2]) == ("unknown", 10 * HOUR - HOUR / 2)
+
+
+def test_such_an_end_is_not_before_the_start(tmp_path):
+    job = job_of(tmp_path, pod(submit=100, start=3500, last=HOUR))
+    assert span(job) == (100, 3500, 3500)
+
+
+def test_a_failure_without_completion_time_ends_half_a_step_before_its_phase(tmp_path):
+    made = [item for item in pod(end=2 * HOUR, phase="Failed", last=5 * HOUR)
+            if item["metric"]["__name__"] != "kube_pod_completion_time"]  # fmt: skip
+    job = job_of(tmp_path, made)
+    assert (job["state"], span(job)[2]) == ("failed", 2 * HOUR - HOUR / 2)
+
+
+def test_a_finished_sidecar_alone_does_not_end_a_pod(tmp_path):
+    sidecar = series("kube_pod_completion_time", [(t, DAY + 900) for t in grid(900, END)])
+    assert job_of(tmp_path, pod(), [sidecar])["state"] == "running"
+
+
+@pytest.mark.parametrize(("last", "ended"), [(2 * HOUR, True), (20 * HOUR, False)])
+def test_without_phases_a_completion_counts_if_the_pod_vanishes_soon(tmp_path, last, ended):
+    def bare(group):
+        return [s for s in group if s["metric"]["__name__"] != "kube_pod_status_phase"]
+
+    completed = series("kube_pod_completion_time", [(t, DAY + 900) for t in grid(900, last)])
+    jobs, _ = jobs_of(tmp_path, answer(bare(pod(last=last)), [completed], bare(ANCHOR)))
+    assert span(jobs["ns/p"])[2] == (900 if ended else last - HOUR / 2)
+
+
+def test_a_preemption_is_named(tmp_path):
+    reason = series("kube_pod_status_disruption_reason", [(2 * HOUR, 1)],
+                    reason="PreemptionByScheduler")  # fmt: skip
+    assert job_of(tmp_path, pod(end=HOUR, phase="Failed"), [reason])["state"] == "preempted"
+
+
+def test_without_a_scheduled_time_the_first_sample_on_a_node_is_the_start(tmp_path):
+    made = [item for item in pod(end=5 * HOUR)
+            if item["metric"]["__name__"] != "kube_pod_status_scheduled_time"]  # fmt: skip
+    assert span(job_of(tmp_path, made)) == (100, HOUR, 5 * HOUR)
+
+
+def test_containers_add_up_and_copies_do_not(tmp_path):
+    request = {"resource": "nvidia_com_gpu", "node": "n1"}
+    more = [
+        series("kube_pod_container_resource_requests", [(HOUR, 4)], container="b", **request),
+        series("kube_pod_container_resource_requests", [(HOUR, 4)], container="b",
+               instance="other", **request),
+    ]  # fmt: skip
+    assert job_of(tmp_path, pod(end=2000), more)["num_gpus"] == 8 + 4
+
+
+def test_mig_and_other_resources(tmp_path):
+    slices = series("kube_pod_container_resource_requests", [(HOUR, 2)], container="m",
+                    resource="nvidia_com_mig_1g_10gb", node="n1")  # fmt: skip
+    assert job_of(tmp_path, pod(gpus=0, end=2000), [slices])["num_gpus"] == pytest.approx(2 / 7)
+
+
+def test_pods_that_wait_or_have_no_gpus_are_counted(tmp_path):
+    _, done = jobs_of(tmp_path, answer(pod("w", start=None), pod("c", gpus=0), ANCHOR))
+    assert done.left_out == {"without_gpus": 1, "pending": 1}
+
+
+def test_names_that_are_not_the_exporters_count(tmp_path):
+    labels = {"exported_namespace": "team", "exported_pod": "real"}
+    job = job_of(tmp_path, pod("exporter", end=2000, **labels))
+    assert (job["job_id"], job["group"]) == ("team/real", "team")
+
+
+def test_without_uids_creations_tell_pods_of_one_name_apart(tmp_path):
+    first = pod(end=2000, last=2 * HOUR, uid=None)
+    second = pod(submit=10 * HOUR, start=10 * HOUR + 50, end=12 * HOUR + 7, gpus=2, uid=None)
+    jobs, _ = jobs_of(tmp_path, answer(first, second, ANCHOR))
+    assert span(jobs["ns/p"]) == (100, 200, 2000)
+    assert span(jobs["ns/p#2"]) == (36000, 36050, 12 * HOUR + 7)
+    assert (jobs["ns/p"]["num_gpus"], jobs["ns/p#2"]["num_gpus"]) == (8, 2)
+
+
+def test_the_schedulers_requests_stand_in(tmp_path):
+    made = [item for item in pod(end=2000)
+            if item["metric"]["__name__"] != "kube_pod_container_resource_requests"]  # fmt: skip
+    request = series("kube_pod_resource_request", [(HOUR, 4)], uid=None, node="n1",
+                     resource="nvidia.com/gpu", priority="7")  # fmt: skip
+    job = job_of(tmp_path, made, [request])
+    assert (job["num_gpus"], job["recorded_priority"], job["node_list"]) == (4, 7, "n1")
+
+
+@pytest.mark.parametrize(
+    ("gap", "gang", "jobs"),
+    [(30, None, 1), (90, None, 2), (30, "pod", 2), (90, "job", 1)],
+)
+def test_pods_of_a_plain_job_made_at_once_are_a_gang(tmp_path, gap, gang, jobs):
+    pods = [pod(f"j-{i}", submit=100 + gap * i, start=300, end=9000, owner=("Job", "j"))
+            for i in range(2)]  # fmt: skip
+    found, _ = jobs_of(tmp_path, answer(*pods, ANCHOR), options={"gang": gang})
+    del found["ns/anchor"]
+    assert len(found) == jobs
+    if jobs == 1:
+        assert found["ns/j"]["num_gpus"] == 16
+
+
+def test_owners_make_gangs_and_services(tmp_path):
+    gang = [pod(f"t-{i}", end=9000, owner=("PyTorchJob", "t")) for i in range(2)]
+    jobs, _ = jobs_of(tmp_path, answer(*gang, pod("s", owner=("ReplicaSet", "s-1")), ANCHOR))
+    assert (jobs["ns/t"]["num_gpus"], jobs["ns/t"]["num_workers"]) == (16, 2)
+    assert jobs["ns/s"]["job_class"] == "service"
+
+
+def test_labels_of_pods_and_nodes_in_other_files(tmp_path):
+    labels = series("kube_pod_labels", [(HOUR, 1)], label_owner_name="ada",
+                    label_kueue_x_k8s_io_queue_name="q")  # fmt: skip
+    nodes = {"metric": {"__name__": "kube_node_labels", "node": "n1",
+                        "label_nvidia_com_gpu_product": "NVIDIA-A100-SXM4-80GB"},
+             "values": [[DAY, "1"]]}  # fmt: skip
+    jobs, _ = jobs_of(
+        tmp_path, answer(pod(end=2000), ANCHOR), answer([labels]), answer([nodes]),
+        options={"user_label": "owner.name"},
+    )  # fmt: skip
+    job = jobs["ns/p"]
+    assert (job["gpu_type"], job["user"], job["queue"]) == ("A100-80GB", "ada", "q")
+
+
+def test_a_map_of_nodes_by_the_user(tmp_path):
+    types = tmp_path / "types.json"
+    types.write_text('{"n1": "Tesla-T4"}')
+    job = job_of(tmp_path, pod(end=2000), options={"node_types": types})
+    assert job["gpu_type"] == "T4"
+    types.write_text("[1]")
+    with pytest.raises(InputError, match="map of nodes"):
+        job_of(tmp_path, pod(end=2000), options={"node_types": types})
+
+
+def test_files_of_one_metric_each_may_lack_its_name(tmp_path):
+    by_metric = {}
+    for item in deepcopy([*pod(end=2000), *ANCHOR]):
+        by_metric.setdefault(item["metric"].pop("__name__"), []).append(item)
+    created = by_metric.pop("kube_pod_created")
+    texts = [answer(created), *(answer(group) for group in by_metric.values())]
+    names = {name: f"{i}-x.json" for i, name in enumerate(by_metric, 1)}
+    jobs, _ = jobs_of(
+        tmp_path, *texts, name="x.json",
+        options={"metrics": {**names, "kube_pod_created": "x.json"}}, forced="kube-metrics",
+    )  # fmt: skip
+    assert span(jobs["ns/p"]) == (100, 200, 2000)
+    with pytest.raises(UsageError, match="must be one of the files"):
+        jobs_of(tmp_path, *texts, options={"metrics": {"a": "none"}}, forced="kube-metrics")
+    with pytest.raises(InputError, match="without a name of their metric"):
+        jobs_of(tmp_path, *texts, name="x.json", forced="kube-metrics")
+
+
+@pytest.mark.parametrize("container", ["answer", "array", "lines", "two answers", "instant"])
+def test_containers(tmp_path, container):
+    result = [*pod(end=2000, last=END), *ANCHOR]
+    if container == "array":
+        text = json.dumps(result)
+    elif container == "lines":
+        text = "\n".join(
+            "{" + ", ".join(f'{key}="{value}"' for key, value in item["metric"].items())
+            + f"}} {float(value):.9e} {int(time * 1000)}"
+            for item in result for time, value in item["values"]
+        )  # fmt: skip
+    elif container == "two answers":
+        text = json.dumps(answer(result[:3])) + "\n" + json.dumps(answer(result[3:]))
+    elif container == "instant":
+        parts = [{"metric": i["metric"], "value": i["values"][-1]} for i in result]
+        text = json.dumps({"status": "success", "data": {"resultType": "vector", "result": parts}})
+    else:
+        text = json.dumps(answer(result))
+    jobs, _ = jobs_of(tmp_path, text)
+    assert span(jobs["ns/p"]) == (100, 200, 2000)
+
+
+def test_odd_values_are_missing(tmp_path):
+    odd = series("kube_pod_completion_time", [(HOUR, "NaN"), (2 * HOUR, "+Inf")])
+    assert job_of(tmp_path, pod(), [odd])["state"] == "running"
+
+
+def test_warnings_are_repeated(tmp_path):
+    _, done = jobs_of(tmp_path, answer(pod(end=2000), ANCHOR, warnings=["partial response"]))
+    assert "Prometheus warns: partial response" in done.notes
+
+
+def test_what_is_no_series_is_set_aside(tmp_path):
+    jobs, done = jobs_of(
+        tmp_path, answer(pod(end=2000), ANCHOR, [{"metric": 3}]), limit=Limit.of("100%")
+    )
+    assert sorted(jobs) == ["ns/anchor", "ns/p"]
+    assert done.rejected_by_reason == {"unreadable": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"status":"error","errorType":"timeout","error":"query timed out"}', "query timed out"),
+        (json.dumps(answer(ANCHOR))[:200], "ends in the middle"),
+        ('{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}',
+         "no series of kube-state-metrics"),
+    ],
+)  # fmt: skip
+def test_other_answers_are_refused(tmp_path, text, message):
+    with pytest.raises(InputError, match=f"(?s){message}.*next:"):
+        jobs_of(tmp_path, text)
