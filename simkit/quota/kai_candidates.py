@@ -39,6 +39,7 @@ from gpuplan.simkit.quota.kai_state import (
     PARENT,
     SECTION,
     SEVERAL,
+    SHIELD,
     TASK_NODE,
     TASK_RUNNING,
     TASK_STATE,
@@ -122,7 +123,7 @@ def _list_moved(state: Any) -> None:
     jobs, tasks, tree, batches = state.jobs, state.tasks, state.tree, state.batches
     for q in range(tree.shape[0] - 1):
         state.queues[q, POPPED] = 0.0
-        tree[q, IS_VICTIM] = 1
+        tree[q, IS_VICTIM], tree[q, SHIELD] = 1, 0
     victims = count = 0
     victim = first_victim(state, -1, ANY_PRIORITY)
     while victim >= 0 and victims < state.count[MOST_MOVED]:

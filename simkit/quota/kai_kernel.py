@@ -14,10 +14,11 @@ import numpy as np
 
 from gpuplan.simkit.heap import front, join, leave
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
-from gpuplan.simkit.quota.kai_order import enlist, relist, unlist
+from gpuplan.simkit.quota.kai_order import enlist, relist, started, unlist
 from gpuplan.simkit.quota.kai_round import run_round
 from gpuplan.simkit.quota.kai_share import ALLOCATED, USAGE
 from gpuplan.simkit.quota.kai_state import (
+    ACTIVE_COUNT,
     ALL_CAPACITY,
     CLASSES,
     FRESH,
@@ -33,8 +34,13 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_PENDING,
     JOB_QUEUE,
     JOB_SIZE,
+    LIST_ACTIVE,
     LIST_TOUCHED,
     PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
+    SECTION,
+    SHIELDS,
     TASK_CAUSE,
     TASK_GONE,
     TASK_JOB,
@@ -50,6 +56,7 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_START,
     TASK_STATE,
     TASK_WAITS,
+    TIME,
     TOUCHED,
     TOUCHED_JOBS,
     add_future,
@@ -250,6 +257,23 @@ def _set_usage(state: Any, clock: Any, past: Any, changes: Any, decay: float, wi
         state.queues[q, USAGE] = max(0.0, used / capacity) if capacity > 0 else 0.0
 
 
+@borrowing_helper
+def _shields_end(state: Any, now: int) -> int:
+    """Return when the next running job may become a victim; `FAR`: none will."""
+    tree, soon = state.tree, FAR
+    for q in range(tree.shape[0] - 1):
+        shield, other = tree[q, RECLAIM_SHIELD], tree[q, PREEMPT_SHIELD]
+        if shield <= 0 and other <= 0:
+            continue
+        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
+            start = started(state, state.lists[at, LIST_ACTIVE])
+            if start + shield > now:
+                soon = min(soon, start + shield)
+            if start + other > now:
+                soon = min(soon, start + other)
+    return soon
+
+
 @borrowing_kernel
 def run_kai(
     state: Any, clock: Any, past: Any, runs: Any, events: Any, lists: Any,
@@ -282,6 +306,8 @@ def run_kai(
             now = min(now, arrival[arrivals[coming]])
         if clock[CHANGED] and state.count[CLASSES] > 0:
             now = min(now, clock[NOW] + 1)
+        if state.count[SHIELDS] and state.count[CLASSES] > 0:
+            now = min(now, _shields_end(state, clock[NOW]))
         if now == FAR:
             return DONE
         if instants == 0:
@@ -315,6 +341,7 @@ def run_kai(
         clock[ROUND_AT] = now
         if k > 0:
             _set_usage(state, clock, past, changes, decay, window)
+        state.count[TIME] = now
         run_round(state, k)
         if state.count[TOUCHED_JOBS] > 0:
             changed = state.count[TOUCHED_JOBS]

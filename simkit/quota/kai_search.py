@@ -16,6 +16,8 @@ from gpuplan.simkit.quota.kai_candidates import (
 )
 from gpuplan.simkit.quota.kai_order import (
     first_victim,
+    left_of,
+    list_victim_as,
     next_again,
     next_victim,
     relist,
@@ -49,12 +51,16 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_QUEUE,
     JOB_SIZE,
     MOST_MOVED,
+    MOVED_DOWN,
     NODE_FIRST,
     NODE_FREED,
     NODE_HIT,
     NODE_ORDER,
     PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
     SETTLED,
+    SHIELD,
     STAMP,
     TASK_BATCH,
     TASK_CAUSE,
@@ -96,6 +102,9 @@ def search(state: Any, j: int, action: int) -> bool:
             or (action == RECLAIM and may_lose(state, leaf, q, need))
         ):
             tree[q, IS_VICTIM] = 1
+        tree[q, SHIELD] = 0
+        if action != CONSOLIDATE:
+            tree[q, SHIELD] = tree[q, RECLAIM_SHIELD if action == RECLAIM else PREEMPT_SHIELD]
     below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
     if action != CONSOLIDATE and not might_make_room(state, j, below):
         return False
@@ -114,7 +123,7 @@ def search(state: Any, j: int, action: int) -> bool:
         if victims > most:
             break
         count = 0
-        left = jobs[victim, JOB_ACTIVE] - jobs[victim, JOB_GATHERED]
+        left = left_of(jobs, victim)
         wanted = 1 if left > jobs[victim, JOB_LEAST] else left
         for task in range(jobs[victim, JOB_LAST] - 1, jobs[victim, JOB_FIRST] - 1, -1):
             if count == wanted:
@@ -136,12 +145,14 @@ def search(state: Any, j: int, action: int) -> bool:
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
         batches += 1
         jobs[victim, JOB_GATHERED] += count
-        freed = count * jobs[victim, JOB_SIZE]
-        missing -= freed
+        missing -= count * jobs[victim, JOB_SIZE]
         q = jobs[victim, JOB_QUEUE]
-        while q >= 0:
-            queues[q, POPPED] += freed
+        while q >= 0:  # with what is left of it, which comes again
+            queues[q, POPPED] += left * jobs[victim, JOB_SIZE]
             q = tree[q, PARENT]
+        if wanted < left and left - wanted == jobs[victim, JOB_LEAST]:
+            jobs[victim, JOB_MARKS] |= MOVED_DOWN
+            list_victim_as(state, victim, 1)
         if missing <= 0 and slots >= wanted_tasks:
             done = _try_nodes(state, j, action, batches, listed, need)
             if done:
@@ -152,7 +163,11 @@ def search(state: Any, j: int, action: int) -> bool:
     for i in range(listed):
         nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
     for b in range(batches):
-        jobs[state.batches[b, BATCH_JOB], JOB_GATHERED] = 0
+        victim = state.batches[b, BATCH_JOB]
+        jobs[victim, JOB_GATHERED] = 0
+        if jobs[victim, JOB_MARKS] & MOVED_DOWN:
+            jobs[victim, JOB_MARKS] &= ~MOVED_DOWN
+            list_victim_as(state, victim, 2)
     if done:
         _carry_out(state, j, action, batches)
     return done

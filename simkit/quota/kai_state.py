@@ -29,17 +29,20 @@ IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_COLUM
     JOB_CLASS, JOB_ACTIVE, JOB_PENDING, JOB_ALIVE, JOB_GATHERED, JOB_MARKS, JOB_TRIED, JOB_LISTED,
     JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_COLUMNS,
 ) = range(20)  # fmt: skip
-# Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed.
-SETTLED, TOUCHED, FRESH = 1, 2, 4
+# Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed,
+# listed as a victim of which the tasks beyond those it needs are gathered.
+SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
 # Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims.
 IN_PENDING, IN_ACTIVE = 1, 2
 # Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
 # positions of the next job to place and of the next victim in the lists of a queue; the best are
-# the first jobs of each order below it.
+# the first jobs of each order below it. Shields: for how many seconds after their start jobs are no
+# victims of reclaim, of preempt, of this search.
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
-    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, TREE_COLUMNS,
-) = range(15)  # fmt: skip
+    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, RECLAIM_SHIELD,
+    PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
+) = range(18)  # fmt: skip
 # Columns of the lists: pending jobs and possible victims of each queue, in sections by queue; jobs
 # changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
@@ -50,10 +53,14 @@ CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = r
 # node and size of the tasks that any consolidation might move.
 BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(6)
 # Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
+# Time: of the round. Shields: queues with any.
 (
     ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
-    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, CELLS,
-) = range(13)  # fmt: skip
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, CELLS,
+) = range(15)  # fmt: skip
+
+
+UNBOUNDED = 1e300  # what a queue may hold that nothing limits
 
 
 class KaiState(NamedTuple):
@@ -82,7 +89,7 @@ class KaiState(NamedTuple):
 @borrowing_helper
 def allocatable(queues: Any, q: int) -> float:
     """Return how much a queue may hold; infinite where nothing limits it."""
-    limit = queues[q, LIMIT] if queues[q, LIMIT] >= 0 else 1e300
+    limit = queues[q, LIMIT] if queues[q, LIMIT] >= 0 else UNBOUNDED
     if queues[q, DESERVED] < 0:
         return limit
     return min(limit, max(queues[q, DESERVED], queues[q, FAIR]))  # type: ignore[no-any-return]
