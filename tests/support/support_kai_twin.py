@@ -174,8 +174,12 @@ class PlainKai:
             again = True
             while again and left > 0:
                 again = False
-                members = [c for c in level if self.queues[c].priority == priority
-                           and share[c] < most[c] and self.queues[c].over_quota_weight > 0]  # fmt: skip
+                members = [
+                    c for c in level
+                    if self.queues[c].priority == priority
+                    and share[c] < most[c]
+                    and self.queues[c].over_quota_weight > 0
+                ]  # fmt: skip
                 weights = sum(self.queues[c].over_quota_weight for c in members)
                 factor = {}
                 for c in members:
