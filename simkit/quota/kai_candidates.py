@@ -19,6 +19,8 @@ from gpuplan.simkit.quota.kai_share import (
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
     ALL_FUTURE,
+    CHILD_FIRST,
+    CHILD_LAST,
     FUTURE,
     IS_VICTIM,
     JOB_ACTIVE,
@@ -33,8 +35,10 @@ from gpuplan.simkit.quota.kai_state import (
     MOST_MOVED,
     MOVED,
     MOVED_AT,
+    MOVED_FOR,
     MOVED_NODE,
     MOVED_SIZE,
+    MOVED_SLOTS,
     NODE_FREED,
     PARENT,
     SECTION,
@@ -97,12 +101,7 @@ def may_search(state: Any, j: int, action: int) -> bool:
             return False
         if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
-        for other in range(tree.shape[0] - 1):
-            if tree[other, ACTIVE_COUNT] > 0 and may_lose(state, q, other, need):
-                missing -= queues[other, ALLOCATED] - queues[other, FIXED]
-                if missing <= 0:
-                    return True
-        return False
+        return _might_reclaim(state, q, need, missing)
     last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
     if (
         last < tree[q, SECTION]
@@ -115,6 +114,31 @@ def may_search(state: Any, j: int, action: int) -> bool:
             return False
         q = tree[q, PARENT]
     return True
+
+
+@borrowing_helper
+def _loses(queues: Any, a: int, b: int, need: float) -> bool:
+    """Return whether a queue takes from a sibling when it needs an amount more."""
+    if within_deserved(queues, a, queues[a, ALLOCATED] + need):
+        return queues[b, DESERVED] >= 0 and queues[b, ALLOCATED] >= queues[b, DESERVED]  # type: ignore[no-any-return]
+    return queues[b, ALLOCATED] > allocatable(queues, b)  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _might_reclaim(state: Any, q: int, need: float, missing: float) -> bool:
+    """Return whether the queues that a queue may reclaim from hold enough that can be evicted."""
+    queues, tree = state.queues, state.tree
+    while q >= 0:
+        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else tree.shape[0] - 1
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            other = state.child[at]
+            evictable = queues[other, ALLOCATED] - queues[other, FIXED]
+            if other != q and evictable > 0 and _loses(queues, q, other, need):
+                missing -= evictable
+                if missing <= 0:
+                    return True
+        q = tree[q, PARENT]
+    return False
 
 
 @borrowing_helper
@@ -156,8 +180,20 @@ def _might_move(state: Any, j: int) -> bool:
         return True
     if state.count[MOVED_AT] != state.count[VERSION]:
         _list_moved(state)
+    size = state.jobs[j, JOB_SIZE]
+    if size >= state.rooms.size:
+        return False
+    if state.moved[size, MOVED_FOR] != state.count[VERSION]:
+        state.moved[size, MOVED_FOR] = state.count[VERSION]
+        state.moved[size, MOVED_SLOTS] = _slots_if_moved(state, size)
+    return state.moved[size, MOVED_SLOTS] >= tasks_wanted(state.jobs, j)  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _slots_if_moved(state: Any, size: int) -> int:
+    """Return how many tasks of a size would have room at most once all moved tasks have theirs."""
     nodes, batches = state.nodes, state.batches
-    size, slots = state.jobs[j, JOB_SIZE], -tasks_wanted(state.jobs, j)
+    slots = 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     for i in range(state.count[MOVED]):
@@ -168,19 +204,16 @@ def _might_move(state: Any, j: int) -> bool:
         slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
     for i in range(state.count[MOVED]):
         nodes[batches[i, MOVED_NODE], NODE_FREED] = 0
-    return slots >= 0
+    return slots
 
 
 @borrowing_helper
 def may_lose(state: Any, q: int, other: int, need: float) -> bool:
     """Return whether a queue may reclaim an amount from another."""
-    queues = state.queues
     if q == other:
         return False
     a, b = first_apart(state.tree, q, other)
-    if within_deserved(queues, a, queues[a, ALLOCATED] + need):
-        return queues[b, DESERVED] >= 0 and queues[b, ALLOCATED] >= queues[b, DESERVED]  # type: ignore[no-any-return]
-    return queues[b, ALLOCATED] > allocatable(queues, b)  # type: ignore[no-any-return]
+    return _loses(state.queues, a, b, need)
 
 
 @borrowing_helper

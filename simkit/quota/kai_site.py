@@ -25,6 +25,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_QUEUE,
     LISTS,
     MOST_MOVED,
+    MOVED_COLUMNS,
     NODE_COLUMNS,
     PARENT,
     PREEMPT_SHIELD,
@@ -177,7 +178,8 @@ def empty_state(
         lists=np.zeros((max(n, len(kinds)) + 1, LISTS), np.int64),
         classes=np.zeros((len(kinds), CLASS_COLUMNS), np.int64),
         batches=np.zeros((len(tasks) + 1, BATCH_COLUMNS), np.int64),
-        rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64), count=cells,
+        rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64),
+        moved=np.zeros((int(capacity.max(initial=0)) + 1, MOVED_COLUMNS), np.int64), count=cells,
     )  # fmt: skip
 
 

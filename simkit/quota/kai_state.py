@@ -52,12 +52,16 @@ CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = r
 # Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
 # node and size of the tasks that any consolidation might move.
 BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(6)
+# Columns of what a consolidation might do, by size of a task: how many tasks would have room, and
+# at which version of the state.
+MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
 # Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
-# Time: of the round. Shields: queues with any.
+# Time: of the round. Shields: queues with any. Looked: classes, first in the list, of which this
+# action can place no more jobs.
 (
     ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
-    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, CELLS,
-) = range(15)  # fmt: skip
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, CELLS,
+) = range(16)  # fmt: skip
 
 
 UNBOUNDED = 1e300  # what a queue may hold that nothing limits
@@ -71,6 +75,7 @@ class KaiState(NamedTuple):
             below each queue, older ones first.
         jobs, tasks, nodes, lists, classes, batches, count: tables.
         rooms: how many nodes will have 0, 1, ... free GPUs.
+        moved: what a consolidation might do, by size of a task.
     """
 
     queues: Any
@@ -83,6 +88,7 @@ class KaiState(NamedTuple):
     classes: Any
     batches: Any
     rooms: Any
+    moved: Any
     count: Any
 
 
