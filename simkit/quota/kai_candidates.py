@@ -32,6 +32,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_QUEUE,
     JOB_SIZE,
     LIST_ACTIVE,
+    MOST_GANG,
     MOST_MOVED,
     MOVED,
     MOVED_AT,
@@ -127,16 +128,29 @@ def _loses(queues: Any, a: int, b: int, need: float) -> bool:
 @borrowing_helper
 def _might_reclaim(state: Any, q: int, need: float, missing: float) -> bool:
     """Return whether the queues that a queue may reclaim from hold enough that can be evicted."""
-    queues, tree = state.queues, state.tree
+    queues, tree, lost = state.queues, state.tree, 0.0
     while q >= 0:
+        fair, held = queues[q, FAIR], queues[q, ALLOCATED] - lost + need
+        ratio = held / fair if fair > 0 else 0.0
+        within = within_deserved(queues, q, queues[q, ALLOCATED] + need)
         above = tree[q, PARENT] if tree[q, PARENT] >= 0 else tree.shape[0] - 1
         for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
             other = state.child[at]
             evictable = queues[other, ALLOCATED] - queues[other, FIXED]
-            if other != q and evictable > 0 and _loses(queues, q, other, need):
-                missing -= evictable
-                if missing <= 0:
-                    return True
+            if other == q or evictable <= 0 or not _loses(queues, q, other, need):
+                continue
+            # Nothing more is lost once it holds no more than it may; then at most one job less.
+            least = allocatable(queues, other)
+            if within and queues[other, DESERVED] >= 0:
+                least = min(least, queues[other, DESERVED])
+            if queues[other, ALLOCATED] <= least and missing > 0:
+                continue
+            most = queues[other, ALLOCATED] - least + state.count[MOST_GANG]
+            if ratio > 1 and queues[other, FAIR] > 0:  # the siblings with less would lose to it
+                most = min(most, queues[other, ALLOCATED] - ratio * queues[other, FAIR] + 1e-6)
+            lost += max(0.0, min(evictable, most))
+            if lost >= missing:
+                return True
         q = tree[q, PARENT]
     return False
 

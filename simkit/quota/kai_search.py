@@ -55,6 +55,7 @@ from gpuplan.simkit.quota.kai_state import (
     NODE_FIRST,
     NODE_FREED,
     NODE_HIT,
+    NODE_NEW,
     NODE_ORDER,
     PARENT,
     PREEMPT_SHIELD,
@@ -115,6 +116,7 @@ def search(state: Any, j: int, action: int) -> bool:
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     gathered = batches = listed = victims = 0
+    fresh, begun, tried = 0, -1, 0  # tasks, first try and nodes of the last attempt
     most = state.count[MOST_MOVED] if action == CONSOLIDATE else ANY_PRIORITY
     done = False
     victim = first_victim(state, j, below)
@@ -154,9 +156,14 @@ def search(state: Any, j: int, action: int) -> bool:
             jobs[victim, JOB_MARKS] |= MOVED_DOWN
             list_victim_as(state, victim, 1)
         if missing <= 0 and slots >= wanted_tasks:
-            done = _try_nodes(state, j, action, batches, listed, need)
+            state.count[STAMP] += 1
+            for i in range(fresh, gathered):
+                node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
+                nodes[node, NODE_NEW] = state.count[STAMP]
+            done, begun = _try_nodes(state, j, action, batches, listed, need, begun, tried)
             if done:
                 break
+            fresh, tried = gathered, listed
         victim = next_victim(state, jobs[victim, JOB_QUEUE], j, below)
     for i in range(gathered):
         tasks[state.batches[i, BATCH_TASK], TASK_BATCH] = 0
@@ -197,9 +204,16 @@ def _carry_out(state: Any, j: int, action: int, batches: int) -> None:
 
 
 @borrowing_helper
-def _try_nodes(state: Any, j: int, action: int, batches: int, count: int, need: float) -> bool:
-    """Free more and more nodes of the gathered victims until a choice is valid."""
-    nodes = state.nodes
+def _try_nodes(
+    state: Any, j: int, action: int, batches: int, count: int, need: float, begun: int, tried: int
+) -> tuple[bool, int]:
+    """Free more and more nodes of the gathered victims until a choice is valid.
+
+    Nodes none of which has new victims were tried before, in vain, where the last attempt, with
+    ``tried`` nodes, began with as many. Returns whether a choice is valid and how many it began
+    with.
+    """
+    nodes, stamp = state.nodes, state.count[STAMP]
     room = float(state.count[ALL_FUTURE])
     for i in range(count):  # most room first, then by first victim
         node, at = nodes[i, NODE_ORDER], i
@@ -218,12 +232,16 @@ def _try_nodes(state: Any, j: int, action: int, batches: int, count: int, need: 
         node = nodes[used, NODE_ORDER]
         room += nodes[node, FUTURE] + nodes[node, NODE_FREED]
         used += 1
-    step = 1
+    step, at, began = 1, 0, used
+    is_new = used != begun
     while True:
-        if _simulate(state, j, action, batches, used, need):
-            return True
+        while at < used:
+            is_new = is_new or nodes[nodes[at, NODE_ORDER], NODE_NEW] == stamp
+            at += 1
+        if (is_new or used > tried) and _simulate(state, j, action, batches, used, need):
+            return True, began
         if used == count:
-            return False
+            return False, began
         used = min(count, used + step)
         step *= 2
 

@@ -24,6 +24,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_COLUMNS,
     JOB_QUEUE,
     LISTS,
+    MOST_GANG,
     MOST_MOVED,
     MOVED_COLUMNS,
     NODE_COLUMNS,
@@ -168,6 +169,7 @@ def empty_state(
     nodes = np.zeros((capacity.size, NODE_COLUMNS), np.int64)
     nodes[:, CAPACITY] = capacity
     cells = np.zeros(CELLS, np.int64)
+    cells[MOST_GANG] = (sizes * jobs[:, 3]).max(initial=0)
     cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
     cells[SEVERAL] = (apart >= 0).sum()
     cells[SHIELDS] = (tree[:, [PREEMPT_SHIELD, RECLAIM_SHIELD]] > 0).sum()

@@ -14,8 +14,10 @@ from gpuplan.simkit.quota.kai_share import ALLOCATED, DESERVED, FAIR, FIXED, LIM
 # States of a task: waiting; running; told to stop; placed this round; waits for GPUs that stop;
 # finished or not yet come.
 TASK_PENDING, TASK_RUNNING, TASK_LEAVING, TASK_PLACED, TASK_WAITS, TASK_GONE = range(6)
-# Columns of nodes; the last four belong to a search.
-IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_COLUMNS = range(8)
+# Columns of nodes; the last five belong to a search.
+IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_NEW, NODE_COLUMNS = (
+    range(9)
+)
 # Columns of tasks; the last ones belong to a replay.
 (
     TASK_STATE, TASK_NODE, TASK_OLD, TASK_BATCH, TASK_JOB, TASK_REASON, TASK_CAUSE, TASK_REST,
@@ -57,11 +59,11 @@ BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(
 MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
 # Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
 # Time: of the round. Shields: queues with any. Looked: classes, first in the list, of which this
-# action can place no more jobs.
+# action can place no more jobs. Most gang: GPUs of the largest job.
 (
     ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
-    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, CELLS,
-) = range(16)  # fmt: skip
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, MOST_GANG, CELLS,
+) = range(17)  # fmt: skip
 
 
 UNBOUNDED = 1e300  # what a queue may hold that nothing limits
