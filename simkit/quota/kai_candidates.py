@@ -11,14 +11,19 @@ from gpuplan.simkit.quota.kai_order import (
 )
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
+    BEFORE,
     DESERVED,
     FAIR,
     FIXED,
     POPPED,
+    REMAINING,
 )
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
     ALL_FUTURE,
+    BATCH_END,
+    BATCH_JOB,
+    BATCH_TASK,
     CHILD_FIRST,
     CHILD_LAST,
     FUTURE,
@@ -45,6 +50,7 @@ from gpuplan.simkit.quota.kai_state import (
     SECTION,
     SEVERAL,
     SHIELD,
+    TASK_LEAVING,
     TASK_NODE,
     TASK_RUNNING,
     TASK_STATE,
@@ -253,3 +259,59 @@ def might_make_room(state: Any, j: int, most_priority: int) -> bool:
     for node in range(nodes.shape[0]):
         nodes[node, NODE_FREED] = 0
     return slots >= 0
+
+
+@borrowing_helper
+def _lost(state: Any, b: int) -> int:
+    """Return how many tasks of a batch have no place any more."""
+    first = state.batches[b - 1, BATCH_END] if b else 0
+    count = 0
+    for i in range(first, state.batches[b, BATCH_END]):
+        count += state.tasks[state.batches[i, BATCH_TASK], TASK_STATE] == TASK_LEAVING
+    return count
+
+
+@borrowing_helper
+def is_valid_choice(state: Any, j: int, action: int, batches: int, need: float) -> bool:
+    """Return whether what was lost may be lost."""
+    jobs, queues, tree = state.jobs, state.queues, state.tree
+    if action == CONSOLIDATE:
+        for b in range(batches):
+            if _lost(state, b):
+                return False
+        return True
+    for q in range(queues.shape[0]):
+        queues[q, REMAINING] = queues[q, BEFORE]
+    leaf = jobs[j, JOB_QUEUE]
+    for b in range(batches):
+        count = _lost(state, b)
+        if count == 0:
+            continue
+        victim = state.batches[b, BATCH_JOB]
+        a, other = first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
+        is_over = queues[other, REMAINING] > allocatable(queues, other)
+        if not is_over and not (
+            within_deserved(queues, a, queues[a, BEFORE] + need)
+            and not within_deserved(queues, other, queues[other, REMAINING])
+        ):
+            return False
+        q = jobs[victim, JOB_QUEUE]
+        while q >= 0:
+            queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
+            q = tree[q, PARENT]
+    q = leaf
+    while q >= 0:
+        fair = queues[q, FAIR]
+        held = queues[q, REMAINING] + need
+        ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
+        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else queues.shape[0]
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            other = state.child[at]
+            if other == q:
+                continue
+            if queues[other, REMAINING] == queues[other, BEFORE] or queues[other, FAIR] <= 0:
+                continue
+            if ratio > 1 and ratio >= queues[other, REMAINING] / queues[other, FAIR]:
+                return False
+        q = tree[q, PARENT]
+    return True

@@ -30,11 +30,9 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_AGE,
     JOB_ALIVE,
     JOB_CLASS,
-    JOB_FIRST,
     JOB_FIXED,
     JOB_FULL,
     JOB_GATHERED,
-    JOB_LAST,
     JOB_LEAST,
     JOB_LISTED,
     JOB_MARKS,
@@ -51,14 +49,11 @@ from gpuplan.simkit.quota.kai_state import (
     SECTION,
     SETTLED,
     SHIELD,
-    TASK_RUNNING,
-    TASK_START,
-    TASK_STATE,
-    TIME,
     UNBOUNDED,
     UPWARDS,
     VICTIM_CURSOR,
     allocatable,
+    is_shielded,
     need_of,
     within_deserved,
 )
@@ -259,22 +254,6 @@ def _first_pending(state: Any, q: int) -> int:
 
 
 @borrowing_helper
-def started(state: Any, j: int) -> int:
-    """Return when the first of the running tasks of a job started."""
-    first = 1 << 62
-    for task in range(state.jobs[j, JOB_FIRST], state.jobs[j, JOB_LAST]):
-        if state.tasks[task, TASK_STATE] == TASK_RUNNING:
-            first = min(first, state.tasks[task, TASK_START])
-    return first
-
-
-@borrowing_helper
-def _is_shielded(state: Any, j: int, shield: int) -> bool:
-    """Return whether a job started so short a time ago that it is nobody's victim."""
-    return shield > 0 and state.count[TIME] - started(state, j) < shield  # type: ignore[no-any-return]
-
-
-@borrowing_helper
 def list_victim_as(state: Any, j: int, full: int) -> None:
     """Put a victim where it belongs among those of its queue as if it were so full."""
     q = state.jobs[j, JOB_QUEUE]
@@ -300,7 +279,7 @@ def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
             victim != j
             and jobs[victim, JOB_ACTIVE] > jobs[victim, JOB_GATHERED]
             and not jobs[victim, JOB_MARKS] & FRESH
-            and not _is_shielded(state, victim, state.tree[q, SHIELD])
+            and not is_shielded(state, victim, state.tree[q, SHIELD])
         ):
             break
         at -= 1

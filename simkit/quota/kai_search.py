@@ -10,7 +10,7 @@ from gpuplan.simkit.quota.kai_candidates import (
     CONSOLIDATE,
     PREEMPT,
     RECLAIM,
-    first_apart,
+    is_valid_choice,
     may_lose,
     might_make_room,
 )
@@ -25,9 +25,7 @@ from gpuplan.simkit.quota.kai_order import (
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
     BEFORE,
-    FAIR,
     POPPED,
-    REMAINING,
 )
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
@@ -35,8 +33,6 @@ from gpuplan.simkit.quota.kai_state import (
     BATCH_END,
     BATCH_JOB,
     BATCH_TASK,
-    CHILD_FIRST,
-    CHILD_LAST,
     FRESH,
     FUTURE,
     IS_VICTIM,
@@ -75,14 +71,12 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_WAITS,
     add_future,
     add_to_queue,
-    allocatable,
     need_of,
     place_job,
     remove_task,
     tasks_wanted,
     touch,
     victims_left,
-    within_deserved,
 )
 
 
@@ -323,7 +317,7 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
         _place_victims(state, batches)
     is_valid = is_placed
     if is_valid and action != PREEMPT:
-        is_valid = _is_valid(state, j, action, batches, need)
+        is_valid = is_valid_choice(state, j, action, batches, need)
     if not is_valid:
         _undo(state, j, batches, is_placed)
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
@@ -358,59 +352,3 @@ def _place_victims(state: Any, batches: int) -> None:
             jobs[best, JOB_MARKS] |= SETTLED
     for b in range(batches):
         jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
-
-
-@borrowing_helper
-def _lost(state: Any, b: int) -> int:
-    """Return how many tasks of a batch have no place any more."""
-    first = state.batches[b - 1, BATCH_END] if b else 0
-    count = 0
-    for i in range(first, state.batches[b, BATCH_END]):
-        count += state.tasks[state.batches[i, BATCH_TASK], TASK_STATE] == TASK_LEAVING
-    return count
-
-
-@borrowing_helper
-def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> bool:
-    """Return whether what was lost may be lost."""
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    if action == CONSOLIDATE:
-        for b in range(batches):
-            if _lost(state, b):
-                return False
-        return True
-    for q in range(queues.shape[0]):
-        queues[q, REMAINING] = queues[q, BEFORE]
-    leaf = jobs[j, JOB_QUEUE]
-    for b in range(batches):
-        count = _lost(state, b)
-        if count == 0:
-            continue
-        victim = state.batches[b, BATCH_JOB]
-        a, other = first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
-        is_over = queues[other, REMAINING] > allocatable(queues, other)
-        if not is_over and not (
-            within_deserved(queues, a, queues[a, BEFORE] + need)
-            and not within_deserved(queues, other, queues[other, REMAINING])
-        ):
-            return False
-        q = jobs[victim, JOB_QUEUE]
-        while q >= 0:
-            queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
-            q = tree[q, PARENT]
-    q = leaf
-    while q >= 0:
-        fair = queues[q, FAIR]
-        held = queues[q, REMAINING] + need
-        ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
-        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else queues.shape[0]
-        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
-            other = state.child[at]
-            if other == q:
-                continue
-            if queues[other, REMAINING] == queues[other, BEFORE] or queues[other, FAIR] <= 0:
-                continue
-            if ratio > 1 and ratio >= queues[other, REMAINING] / queues[other, FAIR]:
-                return False
-        q = tree[q, PARENT]
-    return True

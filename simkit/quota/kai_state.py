@@ -293,3 +293,19 @@ def place_job(state: Any, j: int, from_victims: bool) -> bool:
         jobs[j, JOB_PENDING] -= wanted
     add_to_queue(state, j, need)
     return True
+
+
+@borrowing_helper
+def started(state: Any, j: int) -> int:
+    """Return when the first of the running tasks of a job started."""
+    first = 1 << 62
+    for task in range(state.jobs[j, JOB_FIRST], state.jobs[j, JOB_LAST]):
+        if state.tasks[task, TASK_STATE] == TASK_RUNNING:
+            first = min(first, state.tasks[task, TASK_START])
+    return first
+
+
+@borrowing_helper
+def is_shielded(state: Any, j: int, shield: int) -> bool:
+    """Return whether a job started so short a time ago that it is nobody's victim."""
+    return shield > 0 and state.count[TIME] - started(state, j) < shield
