@@ -218,6 +218,10 @@ def test_mistakes_of_an_export(gpuplan, trace, tmp_path):
 
     code, err = refused("--export", "slurm")
     assert code == 2 and "plan.conf, qos.txt, classes.csv in a folder" in err
+    code, _, err = gpuplan(
+        "report", trace, "--study", "plan", "--set", "plan.export=csv", "-o", tmp_path / "r"
+    )
+    assert code == 2 and "export" in err  # a document has no folder for it
     code, err = refused("--export", "nomad", "-o", tmp_path / "out")
     assert code == 2 and "nomad" in err
     code, err = refused("-o", tmp_path / "out")

@@ -201,7 +201,7 @@ def _results(
         mean_time_s=mean_s,
         saving_share=saving,
         recorded_usd_per_month=recorded_usd,
-        recorded_committed_gpus=None if recorded is None else float(recorded.whole.committed.sum()),
+        recorded_committed_gpus=None if recorded is None else float(recorded.all_committed.sum()),
         confirmed=not proof.unconfirmed,
         unconfirmed=proof.unconfirmed,
         targets=targets,

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.plan_results import PlanResults
 
 MONTHS_A_YEAR = 12
+DELAYS = ("provision_s", "release_s", "billing_s")
+"""Of GPUs on demand, as requests and files name them."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,6 +93,7 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         "speedup": options.speedup,
         "defer": options.defer and parse_deferral(options.defer, flag),
         "cluster": options.cluster,
+        "holdout": options.holdout,
         "spot_price": _by_type({each.name: each.spot_usd for each in plan.types}),
         "serverless": _by_type({each.name: each.serverless_usd for each in plan.types}),
     }
@@ -104,6 +107,14 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         if (value is not None or name == "slower")
         and getattr(request, name) == getattr(defaults, name)
     }
+    usual = defaults.renting
+    delays = {
+        name: getattr(options, name)
+        for name in DELAYS
+        if getattr(options, name) is not None
+        and getattr(request.renting, name) == getattr(usual, name)
+    }
+    changes["renting"] = replace(request.renting, **delays)
     jobs, prices, commitment, services = (
         request.jobs, request.prices, request.commitment, request.services,
     )  # fmt: skip
@@ -299,6 +310,8 @@ def _options(request: PurchaseRequest) -> PlanOptions:
         speedup=request.speedup,
         defer=write_deferral(request.defer),
         cluster=request.cluster,
+        holdout=request.holdout,
+        **{name: getattr(request.renting, name) for name in DELAYS},
         services=services.services,
         load=list(services.load),
         lend=services.lend,
