@@ -70,6 +70,7 @@ class PlanOptions(PlanTable, frozen=True):
     target: str | None = None
     budget: str | None = None
     slower: str = "none"
+    levers: str | None = None
     spot: str | None = None
     spot_losses_per_s: Amount | None = None
     spot_max: Share | None = None

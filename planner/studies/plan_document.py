@@ -37,7 +37,9 @@ from gpuplan.planner.requests.plan import (
     PurchaseRequest,
     parse_bound,
     parse_deferral,
+    parse_levers,
     write_deferral,
+    write_levers,
 )
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         "target": options.target and parse_target(options.target, flag),
         "budget": options.budget,
         "slower": parse_bound(options.slower, flag),
+        "levers": options.levers and parse_levers(options.levers, flag),
         "by": options.by,
         "spot": options.spot,
         "spot_hazard": options.spot_losses_per_s,
@@ -299,6 +302,7 @@ def _options(request: PurchaseRequest) -> PlanOptions:
     services = request.services
     return PlanOptions(
         where=request.jobs.where,
+        levers=write_levers(request.levers),
         by=request.by,
         gpu=request.prices.gpu,
         target=write_target(request.target),
