@@ -116,6 +116,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
     }
     reads |= {
         "--invoice",
+        "--metrics",
         "--slurm-conf",
         "--scontrol",
         "--sacctmgr",

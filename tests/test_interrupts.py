@@ -32,6 +32,7 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "whatif": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--add-nodes", "1"),
     "eta": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--gpus", "8", "--limit", "4h"),
     "waits": ("SITE/sacct.txt",),
+    "waste": ("SITE/sacct.txt",),
     "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
     "diff": ("RESULT", "RESULT"),
     "synth": ("--like", "TRACE", "--jobs", "20", "-o", "DIR/s.parquet"),

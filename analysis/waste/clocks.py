@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.base.time_units import HOUR_S
-from gpuplan.analysis.metrics.samples import Series
+from gpuplan.analysis.metrics.samples import MetricSeries
 from gpuplan.analysis.waste.holders import NodeRuns
 
 SHIFTS_H = tuple(half / 2 for half in range(-28, 29))
@@ -33,7 +33,7 @@ class ClockCheck:
         self._held = np.zeros((len(SHIFTS_H), 2))
         self._both = np.zeros(len(SHIFTS_H))
 
-    def add(self, runs: NodeRuns, gpus: Sequence[Series]) -> None:
+    def add(self, runs: NodeRuns, gpus: Sequence[MetricSeries]) -> None:
         """Take a node: its runs, and the utilization of its GPUs."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
@@ -77,13 +77,13 @@ class ClockCheck:
         )
 
 
-def _grid(gpus: Sequence[Series]) -> IntArray:
+def _grid(gpus: Sequence[MetricSeries]) -> IntArray:
     begin = min(int(gpu.time_s[0]) for gpu in gpus)
     end = max(int(gpu.time_s[-1]) for gpu in gpus)
     return np.linspace(begin, end, MOST_POINTS).astype(np.int64)
 
 
-def _at(gpu: Series, times: IntArray) -> FloatArray:
+def _at(gpu: MetricSeries, times: IntArray) -> FloatArray:
     """Return 1 where the last sample before a time was of a busy GPU."""
     place = np.searchsorted(gpu.time_s, times, "right") - 1
     return ((place >= 0) & (gpu.values[np.maximum(place, 0)] > 0)).astype(np.float64)

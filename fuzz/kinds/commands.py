@@ -29,6 +29,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "eta": (("log.csv", "--twin", "s.toml", "--gpus=4", "--limit=2h"), 1),
     "options": (("log.csv", "--twin", "s.toml", "--option=add-nodes 1"), 1),
     "waits": (("log.csv",), 1),
+    "waste": (("log.csv",), 1),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),
@@ -73,10 +74,10 @@ def fresh(command: str, flag: str, rng: Random) -> str:
     """Return a valid name for the output of an option."""
     if flag == "--plot":
         return rng.choice(("plot.svg", "plot.svg", "plot.png"))
-    if flag in ("--timeline", "--junit", "--save-model", "--cache", "--contracts-out"):
+    if flag in ("--timeline", "--junit", "--save-model", "--cache", "--contracts-out", "--mail"):
         return {"--timeline": "time.parquet", "--junit": "junit.xml",
                 "--save-model": "model2.json", "--cache": "cache",
-                "--contracts-out": "book2.toml"}[flag]  # fmt: skip
+                "--contracts-out": "book2.toml", "--mail": "texts"}[flag]  # fmt: skip
     return rng.choice(FRESH.get(command, FORMS))
 
 

@@ -53,6 +53,9 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "calibrate", [log, f"--slurm-conf={conf}", *dumps, "-o", twin]
     yield "waits", [log]
     yield "waits", [log, f"--twin={twin}", "--real"]
+    told = f"{site / 'sacct_jobstats.txt.gz'}"
+    yield "waste", [told, "--price=A100=1.29,H100=2.5"]
+    yield "waste", [told, "--no-replay"]
     change = ["--twin", twin, "--add-nodes=2", f"--slurm-conf={site / 'slurm.new.conf'}"]
     yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
     yield (
@@ -79,6 +82,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
     yield "characterize", [poor, one]
     yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
+    yield "bill", [poor, "--price=1.29", "--by=user", "--delays"]
     yield "size", [poor, "--target=p95_wait <= 1h", "--commit=1", "--on-demand=2"]
     yield "size", [one, "--gpus=8,16", "--cluster=x4"]
     yield (
