@@ -91,7 +91,7 @@ def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth
     kept = best(program, bought.exact.groups, committed=bought.whole.committed)
     free: PlanOptimum | None
     try:
-        free = purchase(program, bought.exact.groups).whole
+        free = purchase(program, (bought.exact if kept is None else kept).groups).whole
     except InfeasibleError:
         free = None
     if kept is not None and (free is None or kept.usd_per_h < free.usd_per_h):
