@@ -182,6 +182,16 @@ class _ProgramRows:
         self.most.append(most / largest)
         self.scale.append(largest)
 
+    def _add_rows(self, at: IntArray, values: FloatArray, least: FloatArray) -> None:
+        """Add rows without an upper limit, scaled likewise; columns and values by row."""
+        largest = np.abs(values).max(axis=1)
+        largest[largest == 0] = 1.0
+        rows = np.repeat(len(self.least) + np.arange(least.size), at.shape[1])
+        self.entries.append((rows, at.ravel(), (values / largest[:, None]).ravel()))
+        self.least += (least / largest).tolist()
+        self.most += [inf] * least.size
+        self.scale += largest.tolist()
+
     def _add_type(self, number: int) -> None:
         """Add the rows of one GPU type: GPUs by group, and deferred work by bin."""
         columns, market, groups = self.plan.columns, self.markets[number], self.groups[number]
@@ -206,22 +216,22 @@ class _ProgramRows:
             due = np.diff(columns.due[number, groups.last], prepend=0.0)
             self.work[number] = self._columns(np.zeros(slack.size), slack)
             least += due / sizes
-        for group in range(groups.count):
-            at: list[IntArray] = [of_type]
-            values: list[FloatArray] = [-held[:, group]]
-            if number in self.commits:
-                at.append(np.array([self.commits[number]]))
-                values.append(np.ones(1))
-            if rented >= 0:
-                at.append(np.array([rented + group]))
-                values.append(np.ones(1))
-            if number in self.work:
-                done, change = _change(self.work[number], group)
-                at.append(done)
-                values.append(-change / sizes[group])
-            self._add(np.concatenate(at), np.concatenate(values), least[group], inf)
-        for group in range(due.size):
-            self._add(*_change(self.work[number], group), -due[group], inf)
+        every = np.arange(groups.count)
+        at: list[IntArray] = [np.broadcast_to(of_type, (groups.count, of_type.size))]
+        values: list[FloatArray] = [-held.T]
+        if number in self.commits:
+            at.append(np.full((groups.count, 1), self.commits[number]))
+            values.append(np.ones((groups.count, 1)))
+        if rented >= 0:
+            at.append(rented + every[:, None])
+            values.append(np.ones((groups.count, 1)))
+        if number in self.work:
+            done, change = _changes(self.work[number], groups.count)
+            at.append(done)
+            values.append(-change / sizes[:, None])
+        self._add_rows(np.hstack(at), np.hstack(values), least)
+        if number in self.work:
+            self._add_rows(*_changes(self.work[number], groups.count), -due)
 
     def _add_shares(self) -> None:
         class_of = self.plan.columns.class_of[self.used]
@@ -363,8 +373,9 @@ def _run_in_groups(
     return run_deferred(np.minimum(arrived, done[groups.group]), least, idle)
 
 
-def _change(first: int, place: int) -> tuple[IntArray, FloatArray]:
-    """Return the columns and coefficients of a running sum less the one before."""
-    if place == 0:
-        return np.array([first]), np.ones(1)
-    return np.array([first + place, first + place - 1]), np.array([1.0, -1.0])
+def _changes(first: int, count: int) -> tuple[IntArray, FloatArray]:
+    """Return the columns and coefficients, by row, of each of a running sum less the one before."""
+    at = first + np.arange(count)
+    change = np.tile([1.0, -1.0], (count, 1))
+    change[0, 1] = 0.0
+    return np.stack([at, np.maximum(first, at - 1)], axis=1), change
