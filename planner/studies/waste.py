@@ -9,6 +9,7 @@ from math import floor
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
@@ -95,6 +96,13 @@ def waste(request: WasteRequest) -> WasteAnswer:
         check_mail_folder(request.mail)
     trace = _trace(request)
     metrics = read_metrics(request.metrics, trace) if request.metrics else None
+    if request.mail is not None and metrics is not None and metrics.clock is not None:
+        raise InputError(
+            request.trace,
+            f"does not fit --metrics: {metrics.clock.warning().partition(chr(10))[0]}",
+            expected="clocks that agree where --mail tells users of their jobs",
+            hint="name the zone of the log's times with --time-zone",
+        )
     series = None if metrics is None else metrics.jobs
     zone_name = trace.provenance.time_zone
     prices = Prices.read(request.prices, request.jobs.log.time_zone)
@@ -210,8 +218,9 @@ def _coverage(metrics: MetricSummary) -> MetricCoverage:
     held = metrics.held_gpu_h
     share = metrics.covered_gpu_h / held if held else 0.0
     return MetricCoverage(
-        metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share
-    )
+        metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share,
+        None if metrics.clock is None else metrics.clock.later_h,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
