@@ -223,7 +223,7 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
         )
     if not results.known_share:
         yield (
-            "to see use, add AdminComment to the columns of sacct where the site has jobstats, or "
+            "to see use, have sacct print AdminComment in full where the site has jobstats, or "
             "give series with --metrics FILE"
         )
     elif results.sources:
