@@ -20,6 +20,8 @@ MOSTLY_KNOWN = 0.9
 SHORT_H = MONTH_H / 4
 """A log of less is not scaled to a month."""
 FEW_GPU_H = 0.5
+LEAST_WAITED = 0.0005
+"""Share of idle GPU-hours while others waited that is not 0.0%."""
 LEAST_PART = 0.05
 """Of the effect of all remedies, from which one is named."""
 KIND_WORDS = {
@@ -59,7 +61,9 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         yield _begun("no GPU-hours do nothing.", told_share)
         return
     yield _begun(_nothing(results), told_share)
-    if results.clock is not None:
+    if results.clock is not None and results.clock.waited_share < LEAST_WAITED:
+        yield "No job waited for such GPUs meanwhile."
+    elif results.clock is not None:
         yield (
             f"{show_share(results.clock.waited_share)} of it was while other jobs waited for such "
             "GPUs."
