@@ -37,7 +37,10 @@ TRES_TYPES = r"gres/gpu:.*gres/gpu:"
 TRES_BAD = r"(?:^|,)gres/gpu(?::=|(?::[^=,]+)?=(?:[0-9]*[^0-9,][^,]*)?(?:,|$))"
 ANY_GPU = r"(?:^|[,/:])gpu(?:[:=,]|$)"
 OTHER_TRES = r"^gres/(?<name>[^:=,/]+)(?::(?<type>[^=,]+))?=(?<count>[0-9]{1,9})$"
-OTHER_GRES = r"^(?:gres[:/])?(?<name>[A-Za-z][^:=,]*)(?:[:=](?<type>[A-Za-z][^:=,]*))?[:=](?<count>[0-9]{1,9})$"
+OTHER_GRES = (
+    r"^(?:gres[:/])?(?<name>[A-Za-z][^:=,]*)(?:[:=](?<type>[A-Za-z][^:=,]*))?"
+    r"[:=](?<count>[0-9]{1,9})$"
+)
 GRES = r"^[\w:/.,()*=+-]+$"
 GRES_IS_GPU = r"^(?:gres[:/])?gpu(?:[:=]|$)"
 GRES_GPU = (
