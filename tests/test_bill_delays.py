@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from support_sitelab import calibrated
+from support_sitelab import DUMPS, SITELAB, calibrated
 from support_traces import write_trace
 
 from gpuplan.planner.site import delays
@@ -191,3 +191,12 @@ def test_the_rules_of_a_site(gpuplan, tmp_path):
     # courses has 2% of the GPU-hours: the others hardly wait for it.
     assert abs(teams["courses"]["caused_h"]) < 0.15 * told["wait_h"]
     assert billed(gpuplan, *words)["delays"]["fidelity"]["verdict"] == "contradicts"
+
+
+def test_delays_are_replayed_on_the_gpus_of_the_nodes(gpuplan):
+    """A clock set back makes jobs overlap, so that 211 GPUs seem held of the 200 of the site."""
+    if not SITELAB.is_dir():
+        pytest.skip("the site with known truth is not there: ../shared/data/sitelab")
+    log = str(DUMPS / "sacct_jobstats.txt.gz")
+    results = billed(gpuplan, log, "--by", "group", "--delays")
+    assert results["delays"]["cluster_gpus"] == 200

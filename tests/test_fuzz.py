@@ -21,6 +21,7 @@ CASES = {
     "lending": 10,
     "several GPU types": 10,
     "sharing": 20,
+    "metrics": 20,
     "demand": 20,
 }
 LONGEST_S = 60

@@ -7,6 +7,7 @@ from datetime import timedelta
 import numpy as np
 import polars as pl
 import pytest
+import support_jobstats
 import support_metrics
 from support_sitelab import DUMPS, SITELAB, calibrated
 from support_traces import START, write_trace
@@ -414,6 +415,73 @@ def test_series_tell_idle_ends_energy_and_what_they_cover(gpuplan, watched):
     assert "--metrics cover 1 GPUs of 1 nodes" in " ".join(err.split())
 
 
+def _forty_jobs(tmp_path, hours_off):
+    """Return a log of a node whose times are off by some hours, and series of the node."""
+    rng = np.random.default_rng(2)
+    starts, lengths, at = [], [], 0
+    for _ in range(40):
+        length, pause = (int(x) * 60 for x in rng.integers(60, 360, 2))
+        starts.append(at)
+        lengths.append(length)
+        at += length + pause
+    spans = [(begin, begin + length) for begin, length in zip(starts, lengths, strict=True)]
+
+    def busy(time):
+        return 90 * any(begin <= time < end for begin, end in spans)
+
+    begin = support_metrics.T0 - START.timestamp() - hours_off * HOUR
+    path = write_trace(
+        tmp_path / f"log{hours_off}.parquet", [begin + each for each in starts],
+        [float(each) for each in lengths], [1.0] * 40, queue_s=[0.0] * 40,
+        user=["ann", "bob"] * 20, node_list=["n1"] * 40,
+    )  # fmt: skip
+    points = support_metrics.every(60, -3600, at + 3600, busy)
+    series = tmp_path / "series.json"
+    series.write_text(support_metrics.answer(
+        support_metrics.series(support_metrics.UTIL, "n1", 0, points)
+    ))  # fmt: skip
+    return path, series
+
+
+def test_clocks_that_differ_are_in_the_answer_and_nobody_is_mailed(gpuplan, tmp_path):
+    path, series = _forty_jobs(tmp_path, hours_off=1)
+    words = [str(path), "--metrics", str(series)]
+    assert answer(gpuplan, *words)["metrics"]["clock_later_h"] == 1
+    _, out, _ = gpuplan("waste", *words)
+    text = " ".join(out.split())
+    assert text.startswith("The clocks of the log and of the metrics seem 1 h apart")
+    assert "wait from" not in text and "Or keep" not in text
+    code, _, err = gpuplan("waste", *words, "--mail", str(tmp_path / "texts"))
+    assert code == 3 and "clocks" in err and "--time-zone" in err
+    assert not (tmp_path / "texts").exists()
+    path, series = _forty_jobs(tmp_path, hours_off=0)
+    words = [str(path), "--metrics", str(series), "--mail", str(tmp_path / "texts")]
+    assert answer(gpuplan, *words)["metrics"]["clock_later_h"] is None
+    assert (tmp_path / "texts").is_dir()
+
+
+def test_dollars_of_a_log_known_in_part_are_those_of_the_log(gpuplan, watched):
+    path, series = watched
+    words = [str(path), "--metrics", str(series), "--price", "2", "--no-replay"]
+    _, out, _ = gpuplan("waste", *words)
+    assert "17 GPU-hours (85.0%) do nothing: $34.0" in " ".join(out.split())
+    header = next(line for line in out.splitlines() if "GPU-hours  of those known" in line)
+    assert header.endswith(" $")
+    (idle,) = (line for line in out.splitlines() if "no GPU of the job ever used" in line)
+    assert float(idle.split("$")[1]) == pytest.approx(20, abs=0.1)  # 10 GPU-hours
+    assert "No job waited for such GPUs meanwhile." in " ".join(out.split())
+
+
+def test_memory_of_a_type_that_no_job_has(gpuplan, lab, tmp_path):
+    typed = write_trace(
+        tmp_path / "typed.parquet", [0], [HOUR], [1.0], gpu_type=["L40S"], **use([20.0], [0.0])
+    )
+    err = answer(gpuplan, str(typed), "--gpu-memory", "A100=80", code=2)
+    assert "no job has such a GPU; the log has L40S" in err
+    answer(gpuplan, str(typed), "--gpu-memory", "L40S=48", "--no-replay")
+    answer(gpuplan, str(lab), "--gpu-memory", "A100=80", "--no-replay")  # it names no types
+
+
 def test_an_idle_end_is_cut_and_a_begin_is_not(watched):
     """a: 7 h idle at the end, so its run becomes 5 h; b: never works, 2 h; c: unknown, as it is."""
     path, series = watched
@@ -423,6 +491,21 @@ def test_an_idle_end_is_cut_and_a_begin_is_not(watched):
     left = dict(zip(trace.jobs["job_id"], removed.run_s - removed.cut_s, strict=True))
     assert left == pytest.approx({"a": 5 * HOUR, "b": 2 * HOUR, "c": 10 * HOUR}, abs=300)
     assert removed.jobs_of(END) == 2
+
+
+def test_summaries_that_cannot_be_read_are_counted(gpuplan, tmp_path):
+    half = support_jobstats.summary([0.0])
+    rows = [
+        f"{job}|ann|COMPLETED|2026-03-02T10:00:00|2026-03-02T10:00:00|2026-03-02T11:00:00|3600|"
+        f"gres/gpu=1|{half[: len(half) // 2]}"
+        for job in (1, 2)
+    ]
+    log = tmp_path / "sacct.txt"
+    columns = "JobID|User|State|Submit|Start|End|ElapsedRaw|AllocTRES|AdminComment"
+    log.write_text("\n".join([columns, *rows]) + "\n")
+    code, out, err = gpuplan("waste", str(log), "--no-replay")
+    assert code == 0 and out.startswith("Nothing is known of what GPUs did")
+    assert "summaries of jobstats that cannot be read (utilization unknown): 2" in err
 
 
 def test_what_is_not_known_is_neither_ended_nor_shrunk(gpuplan, tmp_path):

@@ -20,6 +20,8 @@ MOSTLY_KNOWN = 0.9
 SHORT_H = MONTH_H / 4
 """A log of less is not scaled to a month."""
 FEW_GPU_H = 0.5
+LEAST_WAITED = 0.0005
+"""Share of idle GPU-hours while others waited that is not 0.0%."""
 LEAST_PART = 0.05
 """Of the effect of all remedies, from which one is named."""
 KIND_WORDS = {
@@ -46,6 +48,12 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         )
         return
     told_share = results.known_share
+    shift_h = None if results.metrics is None else results.metrics.clock_later_h
+    if shift_h is not None:
+        yield (
+            f"The clocks of the log and of the metrics seem {abs(shift_h):g} h apart, so idle "
+            "hours may be put down to the wrong jobs."
+        )
     held = show_number(results.gpu_h)
     if told_share < MOSTLY_KNOWN:
         yield f"{show_share(told_share)} of {held} GPU-hours have figures of use; of these"
@@ -53,12 +61,14 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         yield _begun("no GPU-hours do nothing.", told_share)
         return
     yield _begun(_nothing(results), told_share)
-    if results.clock is not None:
+    if results.clock is not None and results.clock.waited_share < LEAST_WAITED:
+        yield "No job waited for such GPUs meanwhile."
+    elif results.clock is not None:
         yield (
             f"{show_share(results.clock.waited_share)} of it was while other jobs waited for such "
             "GPUs."
         )
-    if results.counterfactual is not None:
+    if results.counterfactual is not None and shift_h is None:
         yield from _without(results.counterfactual)
 
 
@@ -67,10 +77,15 @@ def _begun(text: str, told_share: float) -> str:
     return text if told_share < MOSTLY_KNOWN else f"{text[:1].upper()}{text[1:]}"
 
 
+def is_by_month(results: WasteResults) -> bool:
+    """Return whether enough is known, for long enough, to say what a month wastes."""
+    return results.known_share >= MOSTLY_KNOWN and results.window_s / HOUR_S >= SHORT_H
+
+
 def _nothing(results: WasteResults) -> str:
     share = "" if results.share is None else f" ({show_share(results.share)})"
     is_part = results.known_share < MOSTLY_KNOWN
-    if is_part or results.window_s / HOUR_S < SHORT_H:
+    if not is_by_month(results):
         span = "" if is_part else f" in {show_duration(results.window_s)}"
         text = f"{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
         if results.usd_per_month is None:
@@ -110,15 +125,19 @@ def _without(waits: Counterfactual) -> Iterator[str]:
         yield "Without this waste, waits would be the same."
         return
     cut = "cut" if sum(_changes(waits, name) for name in (END, SHRINK, LIMITS)) > 1 else "cuts"
+    best = ""
+    if _changes(waits, LIMITS):  # nobody knows a run time beforehand
+        cut, best = "could cut", " at best"
     if waits.verdict == SHORTER:
         yield (
             f"{actions(waits)} {cut} the P95 wait from {show_duration(waits.today_p95_wait_s)} to "
-            f"{show_duration(waits.p95_wait_s)} (error {show_duration(waits.error_s)})."
+            f"{show_duration(waits.p95_wait_s)}{best} (error {show_duration(waits.error_s)})."
         )
     elif waits.mean_verdict == SHORTER:
         yield (
             f"{actions(waits)} {cut} the mean wait from {show_duration(waits.today_mean_wait_s)} "
-            f"to {show_duration(waits.mean_wait_s)} (error {show_duration(waits.mean_error_s)})."
+            f"to {show_duration(waits.mean_wait_s)}{best} (error "
+            f"{show_duration(waits.mean_error_s)})."
         )
     else:
         most_s = abs(waits.p95_effect_s) + waits.error_s
@@ -139,7 +158,7 @@ def _freed(waits: Counterfactual) -> Iterator[str]:
 
 def _fewer(row: FreedGpus) -> str:
     kind = "GPUs" if row.gpu_type == "all" else f"{row.gpu_type} GPUs"
-    return f"{row.freed_gpus:,} of {row.gpus:,} {kind} fewer"
+    return f"up to {row.freed_gpus:,} of {row.gpus:,} {kind} fewer"
 
 
 def _paid(row: FreedGpus) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.waste.kinds import IDLE_ENDS
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_share
-from gpuplan.cli.formats.waste_text import KIND_WORDS, remedy_words
+from gpuplan.cli.formats.waste_text import KIND_WORDS, is_by_month, remedy_words
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.planner.site.fidelity import SITE_RULES
 
@@ -18,21 +19,22 @@ if TYPE_CHECKING:
     from gpuplan.planner.waste.clock import WasteClock
     from gpuplan.planner.waste.energy import Energy
     from gpuplan.planner.waste.results import Counterfactual
-    from gpuplan.planner.waste.tally import WasteRow
+    from gpuplan.planner.waste.tally import WasteKind, WasteRow
 
 MOST_ROWS = 10
 
 
 def waste_tables(results: WasteResults) -> tuple[Table, ...]:
     """Return all tables of waste."""
-    tables = [kinds_table(results), who_table(results.users, "user", most=None)]
+    months = dollar_months(results)
+    tables = [kinds_table(results), who_table(results.users, "user", months, most=None)]
     for rows, name in (
         (results.groups, "group"),
         (results.classes, "class"),
         (results.partitions, "partition"),
     ):
         if rows:
-            tables.append(who_table(rows, name, most=None))
+            tables.append(who_table(rows, name, months, most=None))
     if results.counterfactual is not None:
         waits = results.counterfactual
         tables += [remedies_table(waits), *fidelity_table(waits.fidelity)]
@@ -52,35 +54,59 @@ def answer_tables(results: WasteResults) -> tuple[Table, ...]:
     who, name = results.users, "user"
     if not who:
         who, name = results.groups, "group"
-    answer = [kinds_table(results), *((who_table(who, name),) if who else ())]
+    answer = [
+        kinds_table(results),
+        *((who_table(who, name, dollar_months(results)),) if who else ()),
+    ]
     if results.energy is not None and results.energy.kwh:
         answer.append(energy_table(results.energy))
     return tuple(answer)
 
 
+def dollar_months(results: WasteResults) -> float | None:
+    """Return the months of the log where dollars are of all of it, None where of one month."""
+    return None if is_by_month(results) else results.window_s / HOUR_S / MONTH_H
+
+
+def _dollars(row: WasteKind | WasteRow, months: float | None) -> dict[str, float | None]:
+    usd = row.usd_per_month
+    return {"usd": usd if usd is None or months is None else usd * months}
+
+
+def _dollar_name(months: float | None) -> str:
+    return "$ per month" if months is None else "$"
+
+
 def kinds_table(results: WasteResults) -> Table:
     """Return the kinds of waste, each GPU-hour in one."""
+    months = dollar_months(results)
     rows = [
-        fields_of(kind) | {"what": KIND_WORDS[kind.name]}
+        fields_of(kind)
+        | {"what": KIND_WORDS[kind.name]}
+        | _dollars(kind, months)
+        | ({"share": None} if kind.name == UNKNOWN else {})
         for kind in results.kinds
         if kind.jobs or kind.name != IDLE_ENDS
     ]
     has_usd = results.usd_per_month is not None
     return table(
-        f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours",
+        f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours "
+        f"({show_share(results.known_share)} with figures)",
         rows,
         {"name": "", "what": "kind", "jobs": "jobs", "gpu_h": "GPU-hours"},
-        Column("share", "share", show_share),
-        {"usd_per_month": "$ per month" if has_usd else ""},
+        Column("share", "of those known", show_share),
+        {"usd": _dollar_name(months) if has_usd else ""},
     )
 
 
-def who_table(rows: Sequence[WasteRow], name: str, most: int | None = MOST_ROWS) -> Table:
-    """Return who has idle GPUs, most first."""
+def who_table(
+    rows: Sequence[WasteRow], name: str, months: float | None, most: int | None = MOST_ROWS
+) -> Table:
+    """Return who has idle GPUs, most first; dollars as `dollar_months` says."""
     has_usd = any(row.usd_per_month is not None for row in rows)
     return table(
         f"By {name}",
-        list(rows if most is None else rows[:most]),
+        [fields_of(row) | _dollars(row, months) for row in rows[:most]],
         {
             "name": name,
             "jobs": "jobs",
@@ -93,7 +119,7 @@ def who_table(rows: Sequence[WasteRow], name: str, most: int | None = MOST_ROWS)
             "low_gpu_h": "under 15%",
             "failed_gpu_h": "failed",
             "unknown_gpu_h": "unknown",
-            "usd_per_month": "$ per month" if has_usd else "",
+            "usd": _dollar_name(months) if has_usd else "",
         },
     )
 
@@ -197,7 +223,7 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
         )
     if not results.known_share:
         yield (
-            "to see use, add AdminComment to the columns of sacct where the site has jobstats, or "
+            "to see use, have sacct print AdminComment in full where the site has jobstats, or "
             "give series with --metrics FILE"
         )
     elif results.sources:

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
-from gpuplan.analysis.characterize.capacity import time_above
+from gpuplan.analysis.characterize.capacity import NODES, time_above
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
@@ -125,7 +125,12 @@ def bill(request: BillRequest) -> BillAnswer:
         )
     jobs = replace(request.jobs, log=replace(request.jobs.log, columns=of_log))
     trace = bill_trace(
-        request.trace, jobs, request.columns, request.prices.gpu, delay_columns(request)
+        request.trace,
+        jobs,
+        request.columns,
+        request.prices.gpu,
+        delay_columns(request),
+        (NODES,) if request.delays.delays else (),
     )
     runs = billed_runs(trace, request.columns)
     types = runs.runs.gpu_types
@@ -201,6 +206,7 @@ def bill_trace(
     by: Sequence[str],
     gpu: str | None,
     more: Sequence[str] = (),
+    optional: Sequence[str] = (),
 ) -> Trace:
     """Return a trace with the columns of a bill, which a log keeps for it.
 
@@ -210,6 +216,7 @@ def bill_trace(
         by: columns of the trace, or names in `BY`.
         gpu: the type of jobs that name none.
         more: other canonical columns to read.
+        optional: columns to read where the trace has them.
     """
     columns = tuple(BY.get(name, name) for name in by)
     if path != STANDARD_INPUT and is_parquet(path):
@@ -219,7 +226,12 @@ def bill_trace(
         keep = tuple(dict.fromkeys([*jobs.log.keep, *kept]))
         jobs = replace(jobs, log=replace(jobs.log, keep=keep))
     try:
-        trace = read_trace(path, jobs, columns=tuple(dict.fromkeys((*COLUMNS, *columns, *more))))
+        trace = read_trace(
+            path,
+            jobs,
+            columns=tuple(dict.fromkeys((*COLUMNS, *columns, *more))),
+            optional=optional,
+        )
     except UsageError as error:
         problem = str(error).partition("\n")[0]
         lacking = [name for name in by if f"no column {BY.get(name, name)!r}" in problem]

@@ -9,10 +9,12 @@ from math import floor
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
@@ -61,6 +63,8 @@ SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
 SERIES = "series of metrics"
+UNKNOWN_USE = "(utilization unknown)"
+"""In notes of readers on jobs whose use they could not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +98,15 @@ def waste(request: WasteRequest) -> WasteAnswer:
     if request.mail is not None:
         check_mail_folder(request.mail)
     trace = _trace(request)
+    _check_memories(request, trace)
     metrics = read_metrics(request.metrics, trace) if request.metrics else None
+    if request.mail is not None and metrics is not None and metrics.clock is not None:
+        raise InputError(
+            request.trace,
+            f"does not fit --metrics: {metrics.clock.warning().partition(chr(10))[0]}",
+            expected="clocks that agree where --mail tells users of their jobs",
+            hint="name the zone of the log's times with --time-zone",
+        )
     series = None if metrics is None else metrics.jobs
     zone_name = trace.provenance.time_zone
     prices = Prices.read(request.prices, request.jobs.log.time_zone)
@@ -118,6 +130,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
     if request.mail is not None:
         count = write_mail(request.mail, table, users, (begin, end), zone)
         notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
+    notes += _unread(trace, known_h)
     return WasteAnswer(
         request=request,
         results=WasteResults(
@@ -176,6 +189,27 @@ def _trace(request: WasteRequest) -> Trace:
     return replace(trace, jobs=trace.jobs.with_columns(pl.col("gpu_type").fill_null(gpu)))
 
 
+def _unread(trace: Trace, known_h: float) -> tuple[str, ...]:
+    """Return what the log's reader could not use, where nothing is known of any job for it."""
+    if known_h > 0:
+        return ()
+    return tuple(note for note in trace.provenance.notes if UNKNOWN_USE in note)
+
+
+def _check_memories(request: WasteRequest, trace: Trace) -> None:
+    """Refuse the memory of a GPU type that no job has, a slip that would change nothing.
+
+    Raises:
+        UsageError: names the types of the log.
+    """
+    types = trace.jobs["gpu_type"].cast(pl.String).unique().drop_nulls().sort().to_list()
+    for name in request.gpu_memory if types else ():
+        if not any(same_gpu(name, kind) for kind in types):
+            raise UsageError(
+                f"--gpu-memory {name}: no job has such a GPU; the log has {', '.join(types)}"
+            )
+
+
 def _long_limits(kinds: pl.DataFrame) -> LongLimits:
     is_long = kinds["is_long_limit"]
     limited = is_long.len() - is_long.null_count()
@@ -210,8 +244,9 @@ def _coverage(metrics: MetricSummary) -> MetricCoverage:
     held = metrics.held_gpu_h
     share = metrics.covered_gpu_h / held if held else 0.0
     return MetricCoverage(
-        metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share
-    )
+        metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share,
+        None if metrics.clock is None else metrics.clock.later_h,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,8 @@ class MetricCoverage:
         begin, end: first and last sample, UTC.
         covered_gpu_h: GPU-hours of jobs with samples.
         covered_share: of all GPU-hours of the log.
+        clock_later_h: hours by which the log must be moved later to fit the series (negative:
+            earlier); null where the clocks agree.
     """
 
     nodes: int
@@ -60,6 +62,7 @@ class MetricCoverage:
     end: str
     covered_gpu_h: float
     covered_share: float
+    clock_later_h: float | None
 
 
 @dataclass(frozen=True, slots=True)
