@@ -1,5 +1,6 @@
 """The site of Kueue or KAI: JSON and YAML alike, both API versions, and what is refused."""
 
+import copy
 import itertools
 import json
 
@@ -17,6 +18,7 @@ from support_kueue import (
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
+from gpuplan.planner.quota.kai_model import kai_model
 from gpuplan.planner.quota.model import quota_model, total_gpus
 
 SITE = [
@@ -162,6 +164,15 @@ def test_other_texts_are_refused(text, told, tmp_path):
 def test_an_empty_folder_names_the_command(tmp_path):
     with pytest.raises(InputError, match="kubectl get workloads"):
         read_quota_site(tmp_path)
+
+
+def test_the_shields_of_a_queue_of_kai_are_replayed(tmp_path):
+    shielded = copy.deepcopy(KAI)
+    shielded[1]["spec"] |= {"preemptMinRuntime": "90s", "reclaimMinRuntime": "1h"}
+    document = read_quota_site(write_list(tmp_path / "kai.json", shielded))
+    queues = {queue.name: queue for queue in kai_model(document).site.queues}
+    assert (queues["team"].preempt_min_runtime, queues["team"].reclaim_min_runtime) == (90, 3600)
+    assert queues["top"].preempt_min_runtime is None  # that of the queue above, else none
 
 
 def test_queues_of_kai(tmp_path):

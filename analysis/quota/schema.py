@@ -193,8 +193,8 @@ class KaiQueueSpec(QuotaTable, frozen=True):
     parentQueue: str = ""
     priority: int = 100
     resources: KaiResources = KaiResources()
-    preemptMinRuntime: Seconds = Seconds()
-    reclaimMinRuntime: Seconds = Seconds()
+    preemptMinRuntime: Seconds | None = None
+    reclaimMinRuntime: Seconds | None = None
 
 
 class KubeNode(QuotaTable, frozen=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.quota.amounts import Seconds
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.quantities import gpus_of
 from gpuplan.analysis.quota.schema import ResourceGroup
@@ -117,6 +119,9 @@ def _own_queues(document: QuotaDocument) -> list[KaiQueue]:
     def number(value: Fraction | None) -> float:
         return UNLIMITED if value is None else float(value)
 
+    def whole(time: Seconds | None) -> int | None:
+        return None if time is None else math.ceil(time.value)
+
     return [
         KaiQueue(
             name,
@@ -125,6 +130,8 @@ def _own_queues(document: QuotaDocument) -> list[KaiQueue]:
             number(queue.resources.gpu.quota.value),
             number(queue.resources.gpu.limit.value),
             float(queue.resources.gpu.overQuotaWeight.value),
+            preempt_min_runtime=whole(queue.preemptMinRuntime),
+            reclaim_min_runtime=whole(queue.reclaimMinRuntime),
         )
         for name, queue in sorted(document.settings.kaiqueue.items())
     ]
