@@ -1,6 +1,5 @@
 """``gpuplan plan --export``: what is written, and that it is read back as what the plan says."""
 
-import importlib
 import json
 import shutil
 from collections import Counter
@@ -11,6 +10,7 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
+from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.notation import expand_hosts
@@ -161,12 +161,8 @@ def test_quotas_of_kueue_add_up_to_the_plan(exported):
 
 
 def test_kueue_is_read_back_by_the_reader_of_quotas(exported):
-    try:
-        reader = importlib.import_module("gpuplan.analysis.quota.kueue_site")
-    except ModuleNotFoundError:
-        pytest.skip("there is no reader of Kueue's configuration yet")
     folder, results = exported("kueue")
-    tables = reader.read_quota_site(folder / "kueue.json").tables
+    tables = read_quota_site(folder / "kueue.json").tables
     pool = sum(
         resource["nominalQuota"]
         for queue in tables["clusterqueue"].values()

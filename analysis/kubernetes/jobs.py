@@ -64,6 +64,7 @@ class KubeJob:
         gpus, workers: requested or held.
         state, source_state: how it ended.
         past_s: seconds of earlier attempts, where nothing else is known of them.
+        starts_over: whether its duration is that of the last attempt, which did all its work.
         last_known: until when a running job is known to run; None where the log does not say.
         price: $ per hour of one instance, where the log says; ``cost`` what it cost.
         notes: what to count of it.
@@ -93,6 +94,7 @@ class KubeJob:
     reason: str | None = None
     wait_includes_attempts: bool | None = None
     past_s: float = 0.0
+    starts_over: bool = False
     last_known: float | None = None
     price: float | None = None
     cost: float | None = None
@@ -185,6 +187,10 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         if end is not None
     ]
     is_whole = len(lengths) == len(job.attempts) > 0
+    run_s, requeue_s = sum(lengths) + job.past_s, sum(gaps)
+    if job.starts_over and lengths:
+        run_s = lengths[-1]
+        requeue_s = job.attempts[-1].start - job.attempts[0].start
     return {
         "job_id": job.name,
         "user": job.user,
@@ -194,8 +200,8 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         "wait_end": _number(job.attempts[0].start - job.past_s if job.attempts else None),
         "start": _number(job.attempts[-1].start if job.attempts else None),
         "end": _number(ends[-1] if ends else None),
-        "seconds": _number(sum(lengths) + job.past_s) if is_whole else None,
-        "requeue_seconds": _number(sum(gaps)) if gaps else None,
+        "seconds": _number(run_s) if is_whole else None,
+        "requeue_seconds": _number(requeue_s) if gaps else None,
         "gpus": repr(float(job.gpus)),
         "workers": str(job.workers),
         "gpu_type": job.gpu_type,

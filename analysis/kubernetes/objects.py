@@ -70,6 +70,7 @@ class _Text(Struct):
 
 _AS_TEXT, _AS_IDENTITY = msgspec.json.Decoder(_Text), msgspec.json.Decoder(_Identity)
 _AS_LIST, _AS_WORD = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(str)
+_AS_ITEMS = msgspec.json.Decoder(list[Raw] | None)
 _AS_ANY = msgspec.json.Decoder()
 
 
@@ -317,7 +318,7 @@ def _add_member(file: ObjectFile, text: Raw | memoryview) -> None:
                 _add(file, told.object, "", "", event)
         elif told.items and (kind.endswith("List") or not kind):
             of = kind.removesuffix("List")
-            for item in _AS_LIST.decode(told.items):
+            for item in _AS_ITEMS.decode(told.items) or ():  # Go writes null for an empty list
                 _add(file, item, of, (told.api_version or "") if of else "", "")
         else:
             _check_answer(file.path, told)

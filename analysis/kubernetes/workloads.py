@@ -202,13 +202,18 @@ def _set_gpus(
 ) -> None:
     by_type: dict[str | None, Fraction] = {}
     workers, more = 0, site.around.gpu_resources
+    pod_sets = {pods.name: pods for pods in spec.pod_sets or ()}
     for part in (admission.assignments if admission is not None else None) or ():
-        workers += part.count or 0
+        pod_set = pod_sets.get(part.name, _PodSet(count=0))
+        selector = pod_set.template.spec.node_selector or {}
+        workers += pod_set.count if part.count is None else part.count
         for name, amount in (part.usage or {}).items():
             if is_gpu(name, more):
-                count = in_gpus({name: amount}, {})
                 flavor = (part.flavors or {}).get(name, "")
-                gpu_type = type_of_labels(site.flavors.get(flavor, {}), site.around.instances)
+                labels = site.flavors.get(flavor, {})
+                count = in_gpus({name: amount}, {**labels, **selector})
+                gpu_type = type_of_labels(selector, site.around.instances)
+                gpu_type = gpu_type or type_of_labels(labels, site.around.instances)
                 gpu_type = gpu_type or clean_type(flavor)
                 by_type[gpu_type] = by_type.get(gpu_type, Fraction(0)) + count.gpus
                 job.notes |= count.notes
