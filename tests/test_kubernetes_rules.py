@@ -205,6 +205,21 @@ def test_finished_after_an_eviction_without_a_new_admission_has_no_duration(tmp_
     assert (job["state"], job["duration_s"]) == ("cancelled", None)
 
 
+def test_an_eviction_at_the_end_of_a_stream_forgets_no_attempt(tmp_path):
+    evicted = [condition("Admitted", 61, "False"), condition("Evicted", 60, reason="Preempted")]
+    versions = [ran(end=None), workload("w", *evicted)]
+    events = [{"type": "MODIFIED", "object": item} for item in versions]
+    job = only(tmp_path, "\n".join(json.dumps(event, indent=1) for event in events))
+    assert (job["state"], span(job), job["attempts"]) == ("preempted", (0, 10, 60), 2)
+    assert job["wait_includes_attempts"] is False
+
+
+def test_past_time_is_at_most_the_time_since_the_submission(tmp_path):
+    past = {"accumulatedPastExecutionTimeSeconds": 20, "schedulingStats": {
+        "evictions": [{"reason": "Preempted", "count": 1}]}}  # fmt: skip
+    assert only(tmp_path, ran(start=10, status=past))["queue_s"] == 0
+
+
 # --- series
 
 

@@ -197,7 +197,7 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         "group": job.group or None,
         "job_class": job.job_class,
         "submit": _number(job.submit),
-        "wait_end": _number(job.attempts[0].start - job.past_s if job.attempts else None),
+        "wait_end": _number(_wait_end(job)),
         "start": _number(job.attempts[-1].start if job.attempts else None),
         "end": _number(ends[-1] if ends else None),
         "seconds": _number(run_s) if is_whole else None,
@@ -224,6 +224,16 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         "price": _number(job.price),
         "cost": _number(job.cost),
     }
+
+
+def _wait_end(job: KubeJob) -> float | None:
+    """Return when a job first held GPUs: past attempts of known length ended before the last."""
+    if not job.attempts:
+        return None
+    start = job.attempts[0].start
+    if not job.past_s or job.submit is None:
+        return start
+    return max(start - job.past_s, min(job.submit, start))
 
 
 def _end(job: KubeJob, attempt: Attempt) -> float | None:

@@ -169,7 +169,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     _set_times(job, latest, times, last.event == DELETED, deleted)
     if len(kept) == 1 and not job.left_out:
         _leave_out_held(job, status, latest)
-    _set_attempts(job, status)
+    _set_attempts(job, status, times)
     return job
 
 
@@ -330,7 +330,7 @@ def _why_waiting(latest: KueueWorkload) -> str:
     return "inactive" if latest.spec.active is False else "pending"
 
 
-def _set_attempts(job: KubeJob, status: _WorkloadStatus) -> None:
+def _set_attempts(job: KubeJob, status: _WorkloadStatus, times: _Times) -> None:
     """Set how often it was admitted and preempted, and what its wait includes."""
     evictions = (status.stats.evictions if status.stats is not None else None) or ()
     counts = [max(0, item.count) for item in evictions]
@@ -349,7 +349,8 @@ def _set_attempts(job: KubeJob, status: _WorkloadStatus) -> None:
     )
     seen = sum(attempt.source_state == PREEMPTED for attempt in job.attempts)
     job.preemptions = max(job.preemptions, seen)
-    lacks = job.attempt_count > len(job.attempts) > 0
+    waits_again = bool(job.attempts) and job.attempts[-1].end in (*times.evictions, *times.ends)
+    lacks = job.attempt_count > len(job.attempts) + waits_again > 0 < len(job.attempts)
     past_s = status.past_s or status.past_misspelled_s or 0.0
     if lacks and past_s > 0 and len(job.attempts) == 1:
         job.past_s = past_s
