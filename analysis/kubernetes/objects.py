@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,6 +179,13 @@ def newest(kept: list[KubeObject]) -> KubeObject:
     if None in numbers:
         return kept[-1]
     return max(enumerate(kept), key=lambda item: (item[1].resource_version, item[0]))[1]
+
+
+def in_order(kept: Sequence[KubeObject]) -> list[KubeObject]:
+    """Return the versions of an object, the newest last: by number if all have one."""
+    if any(item.resource_version is None for item in kept):
+        return list(kept)
+    return sorted(kept, key=lambda item: item.resource_version or 0)
 
 
 def read_objects(stream: SourceStream) -> ObjectFile:

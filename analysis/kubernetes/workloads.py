@@ -20,7 +20,7 @@ from gpuplan.analysis.kubernetes.gpus import (
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
-from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, newest
+from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
 from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, is_service, user_of
 from gpuplan.analysis.kubernetes.quantities import Quantity
 from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition, condition, seconds, true_at
@@ -129,9 +129,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     Raises ValueError where it cannot be read.
     """
     last = newest(list(kept))
-    ordered = kept
-    if all(item.resource_version is not None for item in kept):
-        ordered = sorted(kept, key=lambda item: item.resource_version or 0)
+    ordered = in_order(kept)
     versions = [item.read(AS_WORKLOAD) for item in ordered]
     latest = versions[next(i for i, item in enumerate(ordered) if item is last)]
     meta, status = latest.metadata, latest.status or _WorkloadStatus()
