@@ -133,6 +133,28 @@ def test_a_higher_priority_preempts_in_its_queue():
     assert run.end_s[run.job == 0].tolist() == [5, 20 + 100 - 4]  # 4 of 5 s were saved
 
 
+@pytest.mark.parametrize(("shield", "start"), [(None, 15), (12, 17), (40, 30)])
+def test_a_job_that_started_a_short_time_ago_is_not_preempted(shield, start):
+    # The job ends at 30. What is shielded for 12 s from 0 on is told to stop at 12 and stops at 17.
+    queues = (KaiQueue("d", preempt_min_runtime=shield), KaiQueue("a", "d", deserved=8.0))
+    rows = [(1, 50, 0, 0, 30, 8, 1, 1), (1, 100, 1, 10, 10, 8, 1, 1)]
+    run = replay_kai(KaiSite((8,), queues), kai_jobs(rows), grace_s=5)
+    assert starts(run, 1) == [start]
+
+
+def test_a_queue_has_its_own_shield_from_reclaim():
+    # b asks at 10 for what a borrows; jobs of a run at least 20 s, not 50 as those above it.
+    queues = (
+        KaiQueue("d", deserved=0.0, reclaim_min_runtime=50),
+        KaiQueue("a", "d", deserved=0.0, reclaim_min_runtime=20, preempt_min_runtime=90),
+        KaiQueue("b", deserved=8.0, created=1),
+    )
+    rows = [(1, 50, 0, 0, 100, 8, 1, 1), (2, 50, 0, 10, 10, 8, 1, 1)]
+    run = replay_kai(KaiSite((8,), queues), kai_jobs(rows), grace_s=5)
+    assert starts(run, 1) == [25]
+    assert starts(run, 0) == [0, 35]
+
+
 def test_a_consolidation_moves_a_task_once_it_has_stopped():
     # Two nodes of 4 with 2 free each: job 2 wants 4 on one node. The younger of the two stops,
     # holds its GPUs until 15, and goes on beside the other while job 2 takes its node.

@@ -177,7 +177,7 @@ def _recognizes(head: Head) -> str | None:
 
 KUBE = LogFormat(
     name="kube",
-    description="pods and jobs that a Kubernetes cluster still has: kubectl get ... -o json",
+    description="pods and jobs that Kubernetes still has: kubectl get -o json",
     source=f"your cluster: {COMMAND}",
     recognizes=_recognizes,
     plan=job_plan,

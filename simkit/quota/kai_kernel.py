@@ -3,7 +3,7 @@
 One instant: tasks end, evicted ones have stopped, jobs come; then one round. A round that changed
 something is followed by one a second later. What a round decided holds only for tasks that start or
 are told to stop: one that waits for GPUs waits on, and an evicted task that was to move waits again
-once it has stopped.
+once it has stopped; with it the tasks that start together with it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from gpuplan.simkit.quota.kai_order import enlist, relist, unlist
 from gpuplan.simkit.quota.kai_round import run_round
 from gpuplan.simkit.quota.kai_share import ALLOCATED, USAGE
 from gpuplan.simkit.quota.kai_state import (
+    ACTIVE_COUNT,
     ALL_CAPACITY,
     CLASSES,
     FRESH,
@@ -27,13 +28,19 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_EVICTIONS,
     JOB_FIRST,
     JOB_LAST,
+    JOB_LEAST,
     JOB_LOGGED,
     JOB_MARKS,
     JOB_PENDING,
     JOB_QUEUE,
     JOB_SIZE,
+    LIST_ACTIVE,
     LIST_TOUCHED,
     PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
+    SECTION,
+    SHIELDS,
     TASK_CAUSE,
     TASK_GONE,
     TASK_JOB,
@@ -49,12 +56,14 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_START,
     TASK_STATE,
     TASK_WAITS,
+    TIME,
     TOUCHED,
     TOUCHED_JOBS,
     add_future,
     add_to_queue,
     remove_task,
     request,
+    started,
 )
 
 FAR = 1 << 62
@@ -135,6 +144,27 @@ def _evict_task(state: Any, runs: Any, now: int, task: int, checkpoint: int) -> 
 
 
 @borrowing_helper
+def _stop_whole(state: Any, j: int) -> None:
+    """Let all tasks of a job leave where those that are to move leave too few."""
+    jobs, tasks = state.jobs, state.tasks
+    moved, reason, cause = 0, 0, 0
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        how = tasks[task, TASK_STATE]
+        if tasks[task, TASK_OLD] >= 0 and (how == TASK_PLACED or how == TASK_WAITS):
+            moved += 1
+            reason, cause = tasks[task, TASK_REASON], tasks[task, TASK_CAUSE]
+    if moved == 0 or jobs[j, JOB_ACTIVE] - moved >= jobs[j, JOB_LEAST]:
+        return
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        if tasks[task, TASK_STATE] == TASK_RUNNING:
+            tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_LEAVING, tasks[task, TASK_NODE]
+            tasks[task, TASK_REASON], tasks[task, TASK_CAUSE] = reason, cause
+            add_future(state, tasks[task, TASK_NODE], jobs[j, JOB_SIZE])
+            jobs[j, JOB_ACTIVE] -= 1
+            add_to_queue(state, j, -float(jobs[j, JOB_SIZE]))
+
+
+@borrowing_helper
 def _end_round(state: Any, runs: Any, clock: Any, heap: Any, place: Any, limits: Any) -> bool:
     """Start and stop the tasks of the jobs that a round changed; returns whether any did."""
     jobs, tasks = state.jobs, state.tasks
@@ -143,6 +173,7 @@ def _end_round(state: Any, runs: Any, clock: Any, heap: Any, place: Any, limits:
     for i in range(state.count[TOUCHED_JOBS]):
         j = state.lists[i, LIST_TOUCHED]
         evicted = False
+        _stop_whole(state, j)
         for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
             how = tasks[task, TASK_STATE]
             moves = tasks[task, TASK_OLD] >= 0 and (how == TASK_PLACED or how == TASK_WAITS)
@@ -227,6 +258,23 @@ def _set_usage(state: Any, clock: Any, past: Any, changes: Any, decay: float, wi
         state.queues[q, USAGE] = max(0.0, used / capacity) if capacity > 0 else 0.0
 
 
+@borrowing_helper
+def _shields_end(state: Any, now: int) -> int:
+    """Return when the next running job may become a victim; `FAR`: none will."""
+    tree, soon = state.tree, FAR
+    for q in range(tree.shape[0] - 1):
+        shield, other = tree[q, RECLAIM_SHIELD], tree[q, PREEMPT_SHIELD]
+        if shield <= 0 and other <= 0:
+            continue
+        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
+            start = started(state, state.lists[at, LIST_ACTIVE])
+            if start + shield > now:
+                soon = min(soon, start + shield)
+            if start + other > now:
+                soon = min(soon, start + other)
+    return soon
+
+
 @borrowing_kernel
 def run_kai(
     state: Any, clock: Any, past: Any, runs: Any, events: Any, lists: Any,
@@ -259,6 +307,8 @@ def run_kai(
             now = min(now, arrival[arrivals[coming]])
         if clock[CHANGED] and state.count[CLASSES] > 0:
             now = min(now, clock[NOW] + 1)
+        if state.count[SHIELDS] and state.count[CLASSES] > 0:
+            now = min(now, _shields_end(state, clock[NOW]))
         if now == FAR:
             return DONE
         if instants == 0:
@@ -292,6 +342,7 @@ def run_kai(
         clock[ROUND_AT] = now
         if k > 0:
             _set_usage(state, clock, past, changes, decay, window)
+        state.count[TIME] = now
         run_round(state, k)
         if state.count[TOUCHED_JOBS] > 0:
             changed = state.count[TOUCHED_JOBS]

@@ -9,6 +9,7 @@ from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY
 from gpuplan.simkit.quota.kai_state import (
     ACTION,
     ACTIVE_COUNT,
+    ALL_CAPACITY,
     BATCH_JOB,
     BEST_EVICT,
     BEST_PLACE,
@@ -47,9 +48,12 @@ from gpuplan.simkit.quota.kai_state import (
     PENDING_COUNT,
     SECTION,
     SETTLED,
+    SHIELD,
+    UNBOUNDED,
     UPWARDS,
     VICTIM_CURSOR,
     allocatable,
+    is_shielded,
     need_of,
     within_deserved,
 )
@@ -176,9 +180,11 @@ def _count_in_class(state: Any, j: int, step: int) -> None:
 
 
 @borrowing_helper
-def _dominant(queues: Any, q: int, amount: float, capacity: float) -> float:
-    """Return what a queue would hold with some more over what it may hold."""
-    held = queues[q, ALLOCATED] + amount
+def _dominant(state: Any, q: int, amount: float, capacity: float) -> float:
+    """Return what a queue would hold with some more over what it may hold, or over all GPUs."""
+    held = state.queues[q, ALLOCATED] + amount
+    if capacity >= UNBOUNDED:
+        capacity = float(state.count[ALL_CAPACITY])
     if capacity == 0:
         return held * 1000.0  # type: ignore[no-any-return]
     return held / capacity  # type: ignore[no-any-return]
@@ -195,14 +201,20 @@ def _need(jobs: Any, j: int, mode: int) -> float:
 
 
 @borrowing_helper
+def left_of(jobs: Any, j: int) -> int:
+    """Return how many active tasks of a victim have not been gathered."""
+    return jobs[j, JOB_ACTIVE] - jobs[j, JOB_GATHERED]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
 def _queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: int) -> bool:
     """Return whether a queue with its next job comes before another with its own."""
     queues, jobs = state.queues, state.jobs
     need, other_need = _need(jobs, j, mode), _need(jobs, other_job, mode)
     gone = other_gone = 0.0
     if mode == EVICTING:
-        gone = queues[q, POPPED] + jobs[j, JOB_ACTIVE] * jobs[j, JOB_SIZE]
-        other_gone = queues[other, POPPED] + jobs[other_job, JOB_ACTIVE] * jobs[other_job, JOB_SIZE]
+        gone = queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE]
+        other_gone = queues[other, POPPED] + left_of(jobs, other_job) * jobs[other_job, JOB_SIZE]
     is_starved = within_deserved(queues, q, queues[q, ALLOCATED] + need)
     is_other = within_deserved(queues, other, queues[other, ALLOCATED] + other_need)
     if is_starved != is_other:
@@ -214,12 +226,12 @@ def _queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: 
     is_other_bad = other_capacity == 0 and queues[other, ALLOCATED] + other_need > 0
     if is_bad != is_other_bad:
         return is_other_bad
-    share = _dominant(queues, q, need - gone, capacity)
-    other_share = _dominant(queues, other, other_need - other_gone, other_capacity)
+    share = _dominant(state, q, need - gone, capacity)
+    other_share = _dominant(state, other, other_need - other_gone, other_capacity)
     if share != other_share:
         return share < other_share
-    share = _dominant(queues, q, 0.0, capacity)
-    other_share = _dominant(queues, other, 0.0, other_capacity)
+    share = _dominant(state, q, 0.0, capacity)
+    other_share = _dominant(state, other, 0.0, other_capacity)
     if share != other_share:
         return share < other_share
     if capacity != other_capacity:
@@ -242,6 +254,16 @@ def _first_pending(state: Any, q: int) -> int:
 
 
 @borrowing_helper
+def list_victim_as(state: Any, j: int, full: int) -> None:
+    """Put a victim where it belongs among those of its queue as if it were so full."""
+    q = state.jobs[j, JOB_QUEUE]
+    _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    state.jobs[j, JOB_FULL] = full
+    _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    state.tree[q, VICTIM_CURSOR] = state.tree[q, SECTION] + state.tree[q, ACTIVE_COUNT] - 1
+
+
+@borrowing_helper
 def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
     """Return the next victim of a queue for a job; -1: there is none."""
     jobs = state.jobs
@@ -257,6 +279,7 @@ def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
             victim != j
             and jobs[victim, JOB_ACTIVE] > jobs[victim, JOB_GATHERED]
             and not jobs[victim, JOB_MARKS] & FRESH
+            and not is_shielded(state, victim, state.tree[q, SHIELD])
         ):
             break
         at -= 1

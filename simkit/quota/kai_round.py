@@ -39,6 +39,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_SIZE,
     JOB_TRIED,
     LIST_CLASSES,
+    LOOKED,
     PENDING_COUNT,
     TASK_BATCH,
     TASK_LEAVING,
@@ -89,16 +90,19 @@ def _may_try(state: Any, j: int, action: int) -> bool:
 
 @borrowing_helper
 def _is_hopeless(state: Any, action: int) -> bool:
-    """Return whether an action can place none of the jobs that it has not tried."""
+    """Return whether an action can place none of the jobs that it has not tried.
+
+    What it cannot place it cannot until something changes, so no class is looked at twice before.
+    """
     classes = state.classes
-    for i in range(state.count[CLASSES]):
+    for i in range(state.count[LOOKED], state.count[CLASSES]):
         kind = state.lists[i, LIST_CLASSES]
-        if (
-            classes[kind, CLASS_LEFT] > 0
-            and classes[kind, CLASS_FAILED] != state.count[VERSION]
-            and _may_try(state, classes[kind, CLASS_JOB], action)
-        ):
-            return False
+        state.count[LOOKED] = i
+        if classes[kind, CLASS_LEFT] > 0 and classes[kind, CLASS_FAILED] != state.count[VERSION]:
+            if _may_try(state, classes[kind, CLASS_JOB], action):
+                return False
+            classes[kind, CLASS_FAILED] = state.count[VERSION]
+    state.count[LOOKED] = state.count[CLASSES]
     return True
 
 
@@ -108,6 +112,7 @@ def _act(state: Any, action: int) -> None:
     jobs, classes = state.jobs, state.classes
     state.count[ACTION] += 1
     state.count[VERSION] += 1
+    state.count[LOOKED] = 0
     for i in range(state.count[CLASSES]):
         kind = state.lists[i, LIST_CLASSES]
         classes[kind, CLASS_LEFT] = classes[kind, CLASS_COUNT]
@@ -130,6 +135,7 @@ def _act(state: Any, action: int) -> None:
                 done = search(state, j, action)
             if done:
                 state.count[VERSION] += 1
+                state.count[LOOKED] = 0
             else:
                 classes[kind, CLASS_FAILED] = state.count[VERSION]
         if is_tried:

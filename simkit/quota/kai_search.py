@@ -10,12 +10,14 @@ from gpuplan.simkit.quota.kai_candidates import (
     CONSOLIDATE,
     PREEMPT,
     RECLAIM,
-    first_apart,
+    is_valid_choice,
     may_lose,
     might_make_room,
 )
 from gpuplan.simkit.quota.kai_order import (
     first_victim,
+    left_of,
+    list_victim_as,
     next_again,
     next_victim,
     relist,
@@ -23,9 +25,7 @@ from gpuplan.simkit.quota.kai_order import (
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
     BEFORE,
-    FAIR,
     POPPED,
-    REMAINING,
 )
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
@@ -33,8 +33,6 @@ from gpuplan.simkit.quota.kai_state import (
     BATCH_END,
     BATCH_JOB,
     BATCH_TASK,
-    CHILD_FIRST,
-    CHILD_LAST,
     FRESH,
     FUTURE,
     IS_VICTIM,
@@ -49,12 +47,17 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_QUEUE,
     JOB_SIZE,
     MOST_MOVED,
+    MOVED_DOWN,
     NODE_FIRST,
     NODE_FREED,
     NODE_HIT,
+    NODE_NEW,
     NODE_ORDER,
     PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
     SETTLED,
+    SHIELD,
     STAMP,
     TASK_BATCH,
     TASK_CAUSE,
@@ -68,14 +71,12 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_WAITS,
     add_future,
     add_to_queue,
-    allocatable,
     need_of,
     place_job,
     remove_task,
     tasks_wanted,
     touch,
     victims_left,
-    within_deserved,
 )
 
 
@@ -96,6 +97,9 @@ def search(state: Any, j: int, action: int) -> bool:
             or (action == RECLAIM and may_lose(state, leaf, q, need))
         ):
             tree[q, IS_VICTIM] = 1
+        tree[q, SHIELD] = 0
+        if action != CONSOLIDATE:
+            tree[q, SHIELD] = tree[q, RECLAIM_SHIELD if action == RECLAIM else PREEMPT_SHIELD]
     below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
     if action != CONSOLIDATE and not might_make_room(state, j, below):
         return False
@@ -106,6 +110,7 @@ def search(state: Any, j: int, action: int) -> bool:
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     gathered = batches = listed = victims = 0
+    fresh, begun, tried = 0, -1, 0  # tasks, first try and nodes of the last attempt
     most = state.count[MOST_MOVED] if action == CONSOLIDATE else ANY_PRIORITY
     done = False
     victim = first_victim(state, j, below)
@@ -114,7 +119,7 @@ def search(state: Any, j: int, action: int) -> bool:
         if victims > most:
             break
         count = 0
-        left = jobs[victim, JOB_ACTIVE] - jobs[victim, JOB_GATHERED]
+        left = left_of(jobs, victim)
         wanted = 1 if left > jobs[victim, JOB_LEAST] else left
         for task in range(jobs[victim, JOB_LAST] - 1, jobs[victim, JOB_FIRST] - 1, -1):
             if count == wanted:
@@ -136,23 +141,34 @@ def search(state: Any, j: int, action: int) -> bool:
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
         batches += 1
         jobs[victim, JOB_GATHERED] += count
-        freed = count * jobs[victim, JOB_SIZE]
-        missing -= freed
+        missing -= count * jobs[victim, JOB_SIZE]
         q = jobs[victim, JOB_QUEUE]
-        while q >= 0:
-            queues[q, POPPED] += freed
+        while q >= 0:  # with what is left of it, which comes again
+            queues[q, POPPED] += left * jobs[victim, JOB_SIZE]
             q = tree[q, PARENT]
+        if wanted < left and left - wanted == jobs[victim, JOB_LEAST]:
+            jobs[victim, JOB_MARKS] |= MOVED_DOWN
+            list_victim_as(state, victim, 1)
         if missing <= 0 and slots >= wanted_tasks:
-            done = _try_nodes(state, j, action, batches, listed, need)
+            state.count[STAMP] += 1
+            for i in range(fresh, gathered):
+                node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
+                nodes[node, NODE_NEW] = state.count[STAMP]
+            done, begun = _try_nodes(state, j, action, batches, listed, need, begun, tried)
             if done:
                 break
+            fresh, tried = gathered, listed
         victim = next_victim(state, jobs[victim, JOB_QUEUE], j, below)
     for i in range(gathered):
         tasks[state.batches[i, BATCH_TASK], TASK_BATCH] = 0
     for i in range(listed):
         nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
     for b in range(batches):
-        jobs[state.batches[b, BATCH_JOB], JOB_GATHERED] = 0
+        victim = state.batches[b, BATCH_JOB]
+        jobs[victim, JOB_GATHERED] = 0
+        if jobs[victim, JOB_MARKS] & MOVED_DOWN:
+            jobs[victim, JOB_MARKS] &= ~MOVED_DOWN
+            list_victim_as(state, victim, 2)
     if done:
         _carry_out(state, j, action, batches)
     return done
@@ -182,9 +198,16 @@ def _carry_out(state: Any, j: int, action: int, batches: int) -> None:
 
 
 @borrowing_helper
-def _try_nodes(state: Any, j: int, action: int, batches: int, count: int, need: float) -> bool:
-    """Free more and more nodes of the gathered victims until a choice is valid."""
-    nodes = state.nodes
+def _try_nodes(
+    state: Any, j: int, action: int, batches: int, count: int, need: float, begun: int, tried: int
+) -> tuple[bool, int]:
+    """Free more and more nodes of the gathered victims until a choice is valid.
+
+    Nodes none of which has new victims were tried before, in vain, where the last attempt, with
+    ``tried`` nodes, began with as many. Returns whether a choice is valid and how many it began
+    with.
+    """
+    nodes, stamp = state.nodes, state.count[STAMP]
     room = float(state.count[ALL_FUTURE])
     for i in range(count):  # most room first, then by first victim
         node, at = nodes[i, NODE_ORDER], i
@@ -203,12 +226,16 @@ def _try_nodes(state: Any, j: int, action: int, batches: int, count: int, need: 
         node = nodes[used, NODE_ORDER]
         room += nodes[node, FUTURE] + nodes[node, NODE_FREED]
         used += 1
-    step = 1
+    step, at, began = 1, 0, used
+    is_new = used != begun
     while True:
-        if _simulate(state, j, action, batches, used, need):
-            return True
+        while at < used:
+            is_new = is_new or nodes[nodes[at, NODE_ORDER], NODE_NEW] == stamp
+            at += 1
+        if (is_new or used > tried) and _simulate(state, j, action, batches, used, need):
+            return True, began
         if used == count:
-            return False
+            return False, began
         used = min(count, used + step)
         step *= 2
 
@@ -290,7 +317,7 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
         _place_victims(state, batches)
     is_valid = is_placed
     if is_valid and action != PREEMPT:
-        is_valid = _is_valid(state, j, action, batches, need)
+        is_valid = is_valid_choice(state, j, action, batches, need)
     if not is_valid:
         _undo(state, j, batches, is_placed)
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
@@ -325,59 +352,3 @@ def _place_victims(state: Any, batches: int) -> None:
             jobs[best, JOB_MARKS] |= SETTLED
     for b in range(batches):
         jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
-
-
-@borrowing_helper
-def _lost(state: Any, b: int) -> int:
-    """Return how many tasks of a batch have no place any more."""
-    first = state.batches[b - 1, BATCH_END] if b else 0
-    count = 0
-    for i in range(first, state.batches[b, BATCH_END]):
-        count += state.tasks[state.batches[i, BATCH_TASK], TASK_STATE] == TASK_LEAVING
-    return count
-
-
-@borrowing_helper
-def _is_valid(state: Any, j: int, action: int, batches: int, need: float) -> bool:
-    """Return whether what was lost may be lost."""
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    if action == CONSOLIDATE:
-        for b in range(batches):
-            if _lost(state, b):
-                return False
-        return True
-    for q in range(queues.shape[0]):
-        queues[q, REMAINING] = queues[q, BEFORE]
-    leaf = jobs[j, JOB_QUEUE]
-    for b in range(batches):
-        count = _lost(state, b)
-        if count == 0:
-            continue
-        victim = state.batches[b, BATCH_JOB]
-        a, other = first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
-        is_over = queues[other, REMAINING] > allocatable(queues, other)
-        if not is_over and not (
-            within_deserved(queues, a, queues[a, BEFORE] + need)
-            and not within_deserved(queues, other, queues[other, REMAINING])
-        ):
-            return False
-        q = jobs[victim, JOB_QUEUE]
-        while q >= 0:
-            queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
-            q = tree[q, PARENT]
-    q = leaf
-    while q >= 0:
-        fair = queues[q, FAIR]
-        held = queues[q, REMAINING] + need
-        ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
-        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else queues.shape[0]
-        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
-            other = state.child[at]
-            if other == q:
-                continue
-            if queues[other, REMAINING] == queues[other, BEFORE] or queues[other, FAIR] <= 0:
-                continue
-            if ratio > 1 and ratio >= queues[other, REMAINING] / queues[other, FAIR]:
-                return False
-        q = tree[q, PARENT]
-    return True

@@ -24,11 +24,16 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_COLUMNS,
     JOB_QUEUE,
     LISTS,
+    MOST_GANG,
     MOST_MOVED,
+    MOVED_COLUMNS,
     NODE_COLUMNS,
     PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
     SECTION,
     SEVERAL,
+    SHIELDS,
     TASK_COLUMNS,
     TASK_PENDING,
     TASK_RUNNING,
@@ -48,6 +53,8 @@ class KaiQueue:
 
     Attributes:
         usage: past use over capacity, decayed; for shares that depend on time.
+        preempt_min_runtime, reclaim_min_runtime: jobs that started fewer seconds ago are not
+            preempted, or not reclaimed; None: as the queue above says, 0 where none does.
     """
 
     name: str
@@ -58,6 +65,8 @@ class KaiQueue:
     over_quota_weight: float = 1.0
     created: int = 0
     usage: float = 0.0
+    preempt_min_runtime: int | None = None
+    reclaim_min_runtime: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,14 @@ def empty_state(
             if steps > count:
                 raise ValueError(f"queues must form a tree, got a ring at {queues[q].name}")
         depth[q] = steps
+    for q in by_age[np.argsort(depth[by_age], kind="stable")].tolist():
+        above = tree[q, PARENT]
+        for column, seconds in (
+            (PREEMPT_SHIELD, queues[q].preempt_min_runtime),
+            (RECLAIM_SHIELD, queues[q].reclaim_min_runtime),
+        ):
+            inherited = tree[above, column] if above >= 0 else 0
+            tree[q, column] = inherited if seconds is None else seconds
     ends = np.cumsum([len(row) for row in below])
     tree[:, CHILD_FIRST], tree[:, CHILD_LAST] = ends - [len(row) for row in below], ends
     tree[:count, UPWARDS] = np.argsort(-depth, kind="stable")
@@ -152,8 +169,10 @@ def empty_state(
     nodes = np.zeros((capacity.size, NODE_COLUMNS), np.int64)
     nodes[:, CAPACITY] = capacity
     cells = np.zeros(CELLS, np.int64)
+    cells[MOST_GANG] = (sizes * jobs[:, 3]).max(initial=0)
     cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
     cells[SEVERAL] = (apart >= 0).sum()
+    cells[SHIELDS] = (tree[:, [PREEMPT_SHIELD, RECLAIM_SHIELD]] > 0).sum()
     return KaiState(
         queues=_queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
@@ -161,7 +180,8 @@ def empty_state(
         lists=np.zeros((max(n, len(kinds)) + 1, LISTS), np.int64),
         classes=np.zeros((len(kinds), CLASS_COLUMNS), np.int64),
         batches=np.zeros((len(tasks) + 1, BATCH_COLUMNS), np.int64),
-        rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64), count=cells,
+        rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64),
+        moved=np.zeros((int(capacity.max(initial=0)) + 1, MOVED_COLUMNS), np.int64), count=cells,
     )  # fmt: skip
 
 

@@ -14,8 +14,10 @@ from gpuplan.simkit.quota.kai_share import ALLOCATED, DESERVED, FAIR, FIXED, LIM
 # States of a task: waiting; running; told to stop; placed this round; waits for GPUs that stop;
 # finished or not yet come.
 TASK_PENDING, TASK_RUNNING, TASK_LEAVING, TASK_PLACED, TASK_WAITS, TASK_GONE = range(6)
-# Columns of nodes; the last four belong to a search.
-IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_COLUMNS = range(8)
+# Columns of nodes; the last five belong to a search.
+IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_NEW, NODE_COLUMNS = (
+    range(9)
+)
 # Columns of tasks; the last ones belong to a replay.
 (
     TASK_STATE, TASK_NODE, TASK_OLD, TASK_BATCH, TASK_JOB, TASK_REASON, TASK_CAUSE, TASK_REST,
@@ -29,17 +31,20 @@ IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_COLUM
     JOB_CLASS, JOB_ACTIVE, JOB_PENDING, JOB_ALIVE, JOB_GATHERED, JOB_MARKS, JOB_TRIED, JOB_LISTED,
     JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_COLUMNS,
 ) = range(20)  # fmt: skip
-# Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed.
-SETTLED, TOUCHED, FRESH = 1, 2, 4
+# Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed,
+# listed as a victim of which the tasks beyond those it needs are gathered.
+SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
 # Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims.
 IN_PENDING, IN_ACTIVE = 1, 2
 # Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
 # positions of the next job to place and of the next victim in the lists of a queue; the best are
-# the first jobs of each order below it.
+# the first jobs of each order below it. Shields: for how many seconds after their start jobs are no
+# victims of reclaim, of preempt, of this search.
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
-    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, TREE_COLUMNS,
-) = range(15)  # fmt: skip
+    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, RECLAIM_SHIELD,
+    PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
+) = range(18)  # fmt: skip
 # Columns of the lists: pending jobs and possible victims of each queue, in sections by queue; jobs
 # changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
@@ -49,11 +54,19 @@ CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = r
 # Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
 # node and size of the tasks that any consolidation might move.
 BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(6)
+# Columns of what a consolidation might do, by size of a task: how many tasks would have room, and
+# at which version of the state.
+MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
 # Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
+# Time: of the round. Shields: queues with any. Looked: classes, first in the list, of which this
+# action can place no more jobs. Most gang: GPUs of the largest job.
 (
     ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
-    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, CELLS,
-) = range(13)  # fmt: skip
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, MOST_GANG, CELLS,
+) = range(17)  # fmt: skip
+
+
+UNBOUNDED = 1e300  # what a queue may hold that nothing limits
 
 
 class KaiState(NamedTuple):
@@ -64,6 +77,7 @@ class KaiState(NamedTuple):
             below each queue, older ones first.
         jobs, tasks, nodes, lists, classes, batches, count: tables.
         rooms: how many nodes will have 0, 1, ... free GPUs.
+        moved: what a consolidation might do, by size of a task.
     """
 
     queues: Any
@@ -76,13 +90,14 @@ class KaiState(NamedTuple):
     classes: Any
     batches: Any
     rooms: Any
+    moved: Any
     count: Any
 
 
 @borrowing_helper
 def allocatable(queues: Any, q: int) -> float:
     """Return how much a queue may hold; infinite where nothing limits it."""
-    limit = queues[q, LIMIT] if queues[q, LIMIT] >= 0 else 1e300
+    limit = queues[q, LIMIT] if queues[q, LIMIT] >= 0 else UNBOUNDED
     if queues[q, DESERVED] < 0:
         return limit
     return min(limit, max(queues[q, DESERVED], queues[q, FAIR]))  # type: ignore[no-any-return]
@@ -278,3 +293,19 @@ def place_job(state: Any, j: int, from_victims: bool) -> bool:
         jobs[j, JOB_PENDING] -= wanted
     add_to_queue(state, j, need)
     return True
+
+
+@borrowing_helper
+def started(state: Any, j: int) -> int:
+    """Return when the first of the running tasks of a job started."""
+    first = 1 << 62
+    for task in range(state.jobs[j, JOB_FIRST], state.jobs[j, JOB_LAST]):
+        if state.tasks[task, TASK_STATE] == TASK_RUNNING:
+            first = min(first, state.tasks[task, TASK_START])
+    return first
+
+
+@borrowing_helper
+def is_shielded(state: Any, j: int, shield: int) -> bool:
+    """Return whether a job started so short a time ago that it is nobody's victim."""
+    return shield > 0 and state.count[TIME] - started(state, j) < shield

@@ -1,8 +1,10 @@
-"""Random sites and workloads for the rules of Kueue."""
+"""Random sites and workloads for the rules of Kueue and KAI."""
 
 import numpy as np
 from hypothesis import strategies as st
 
+from gpuplan.simkit.quota.kai_simulator import KaiJobs, KaiSite
+from gpuplan.simkit.quota.kai_site import KaiQueue
 from gpuplan.simkit.quota.simulator import as_jobs
 from gpuplan.simkit.quota.site import (
     PodSet,
@@ -175,3 +177,41 @@ def crowds(draw, most=20, fair=None):
     shapes = [(PodSet({"gpu": 1}, 1),), (PodSet({"gpu": 1}, 2),), (PodSet({"gpu": 1}, 4, 2),),
               (PodSet({"gpu": 1}, 1), PodSet({"gpu": 2}, 1))]  # fmt: skip
     return site, as_jobs(columns, shapes)
+
+
+@st.composite
+def kai_crowds(draw, most=9, gangs=None):
+    """Jobs of three queues of KAI, two of them in a department, on a few nodes."""
+    deserved, runtimes = st.sampled_from([0.0, 2.0, 4.0, -1.0]), st.sampled_from([None, None, 6])
+    limits, weights = st.sampled_from([-1.0, -1.0, 6.0]), st.sampled_from([1.0, 1.0, 3.0, 0.0])
+    priorities = st.sampled_from([100, 100, 101])
+    department = KaiQueue("d", deserved=draw(st.sampled_from([-1.0, 6.0])), limit=draw(limits),
+                          reclaim_min_runtime=draw(runtimes))  # fmt: skip
+    leaves = [
+        KaiQueue(
+            name, parent, draw(priorities), draw(deserved), draw(limits), draw(weights), created,
+            preempt_min_runtime=draw(runtimes), reclaim_min_runtime=draw(runtimes),
+        )
+        for created, (name, parent) in enumerate([("b", "d"), ("a", "d"), ("c", None)])
+    ]  # fmt: skip
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(1, 3), st.sampled_from([50, 50, 75, 100]), st.booleans(),
+                      st.integers(0, 30), st.integers(0, 30), st.sampled_from([1, 1, 2, 3, 4]),
+                      st.integers(1, 3), st.integers(1, 3)),
+            min_size=1, max_size=most,
+        )
+    )  # fmt: skip
+    whole = draw(st.booleans()) if gangs is None else gangs
+    columns = zip(*rows, strict=True)
+    queue, priority, fixed, submit, run, size, tasks, least = (np.array(c, int) for c in columns)
+    jobs = KaiJobs(
+        queue, priority, fixed * (priority == 100), submit, run, size, tasks,
+        tasks if whole else np.minimum(tasks, least),
+    )  # fmt: skip
+    nodes = draw(st.lists(st.sampled_from([4, 4, 5, 8]), min_size=1, max_size=3))
+    site = KaiSite(
+        tuple(nodes), (department, *leaves), draw(st.sampled_from([0.0, 0.0, 1.0])), 0,
+        draw(st.sampled_from([0, 12])), draw(st.sampled_from([-1, 1, 16])),
+    )  # fmt: skip
+    return site, jobs
