@@ -20,7 +20,13 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.kubernetes.objects import UNREADABLE, KubeObject, read_objects, versions
+from gpuplan.analysis.kubernetes.objects import (
+    UNREADABLE,
+    KubeObject,
+    in_order,
+    read_objects,
+    versions,
+)
 from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
 from gpuplan.analysis.quota.objects import COMMAND, SiteObject
 from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
@@ -151,7 +157,7 @@ def seconds(written: str | None) -> int | None:
         return None
     time = datetime.fromisoformat(written)
     time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-    return int(time.timestamp()) or None
+    return max(int(time.timestamp()), 0) or None  # Go writes the year 1 for no time
 
 
 class _Workloads:
@@ -172,6 +178,7 @@ class _Workloads:
 
     def add(self, kept: list[KubeObject], decoder: msgspec.json.Decoder[WorkloadText]) -> None:
         """Add a workload from all its versions. Raises `InputError`."""
+        kept = in_order(kept)
         last = kept[-1]
         try:
             read = [item.read(decoder) for item in kept]
