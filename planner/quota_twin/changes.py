@@ -124,6 +124,8 @@ def _set(document: QuotaDocument, text: str, table: str, rest: str, value: str) 
         quota = _quota_of(document, text, table, name, spec, flavor)
         _set_amount(text, quota, first, value)
         return
+    if table in ("clusterqueue", "cohort") and (meant := perhaps(first, QUOTA_KEYS)):
+        raise UsageError(f"--set {text}: {table} {name} has no {first}{meant}")
     _check(text, [table, name, *key.split(".")])
     _put(spec, key.split("."), _word(value))
 
