@@ -107,6 +107,10 @@ def _set(document: QuotaDocument, text: str, table: str, rest: str, value: str) 
     name = next(
         (name for name in sorted(names, key=len, reverse=True) if rest.startswith(f"{name}.")), None
     )
+    if name is None and rest in names:
+        raise UsageError(
+            f"--set {text}: names no key of {table} {rest}; expected one like {EXAMPLE}"
+        )
     if name is None:
         word = rest.partition(".")[0]
         raise UsageError(
