@@ -29,13 +29,12 @@ from gpuplan.analysis.job_table.schema import (
     UNREADABLE,
     Provenance,
 )
-from gpuplan.analysis.kubernetes.refusals import not_kubernetes_json
+from gpuplan.analysis.kubernetes.refusals import COMMANDS, not_kubernetes_json
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.log_formats.swf import SWF
-from gpuplan.analysis.quota.objects import COMMAND as KUEUE_COMMAND
 from gpuplan.analysis.reading.batch import CUT_OFF
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
@@ -207,7 +206,7 @@ def _format_of(head: Head) -> LogFormat:
             head.path,
             f"is JSON without Workloads of Kueue: {head.shown()}",
             expected="sacct output, an SWF log, a trace of gpuplan ingest or a dump of Kueue",
-            hint=KUEUE_COMMAND,
+            hint=COMMANDS,
         )
     raise InputError(
         head.path,

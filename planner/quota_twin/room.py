@@ -1,4 +1,4 @@
-"""Whether the GPUs exist that a change of quotas hands out."""
+"""GPUs of quotas and of nodes: whether those exist that a change of quotas hands out."""
 
 from __future__ import annotations
 
@@ -53,6 +53,19 @@ def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
                             amount = quantity(resource["nominalQuota"]) * gpus_of(resource["name"])
                             total[row["name"]] = total.get(row["name"], Fraction(0)) + amount
     return total
+
+
+def gpu_quotas(document: QuotaDocument) -> list[tuple[str, str]]:
+    """Return the flavors and GPU resources that any queue or cohort has a quota for."""
+    pairs: dict[tuple[str, str], None] = {}
+    for table in ("clusterqueue", "cohort"):
+        for spec in document.tables.get(table, {}).values():
+            for group in spec.get("resourceGroups", ()):
+                for flavor in group["flavors"]:
+                    for resource in flavor["resources"]:
+                        if is_gpu(resource["name"]):
+                            pairs[flavor["name"], resource["name"]] = None
+    return list(pairs)
 
 
 def node_gpus(document: QuotaDocument, flavor: str) -> int | None:
