@@ -126,6 +126,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--before",
         "--after",
         "--baseline",
+        "--site",
     }
     assert path_options() == WRITES | reads, "say in fuzz/options.py whether it is written"
 

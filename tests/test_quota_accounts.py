@@ -1,12 +1,14 @@
 """What each queue held, borrowed, lent, waited and lost: worked out by hand, and laws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from support_quota import crowds, gpu_queue, jobs_of
 
 from gpuplan.simkit.quota.simulator import replay_quota
-from gpuplan.simkit.quota.site import Quota, QuotaCohort, QuotaSite
+from gpuplan.simkit.quota.site import Quota, QuotaCohort, QuotaFlavor, QuotaSite
 
 pytestmark = pytest.mark.kernels
 
@@ -88,3 +90,13 @@ def test_hours_add_up(case):
     assert books.evictions.sum() == run.evictions.sum()
     assert (books.again_s[run.evictions == 0] == 0).all()
     assert (books.wait_s >= -1).all()
+
+
+def test_quota_that_waiting_queues_cannot_use_is_not_wanted():
+    # b has no quota of a's flavor, so a's idle GPUs are of no use to its job that waits.
+    queue = gpu_queue("a", 4, "c")
+    flavor = QuotaFlavor("other", dict(queue.groups[0][0].quotas))
+    site = QuotaSite((replace(queue, groups=((flavor,),)), gpu_queue("b", 2, "c", 0)))
+    books = replay_quota(site, jobs_of([(1, 0, 0, 3600, 2), (1, 0, 0, 3600, 2)])).accounts()
+    assert books.idle.sum() == 8.0
+    assert books.idle_wanted.sum() == 0.0

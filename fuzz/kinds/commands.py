@@ -6,7 +6,15 @@ import os
 from random import Random
 
 from fuzz.cases import Case, Draft, Step
-from fuzz.corpus import MAPPED, job_logs, option_files, price_lists, scenario, traces
+from fuzz.corpus import (
+    MAPPED,
+    job_logs,
+    kueue_site,
+    option_files,
+    price_lists,
+    scenario,
+    traces,
+)
 from fuzz.options import options_of
 from fuzz.values import PATHS, TEXTS
 
@@ -39,6 +47,14 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "demo": ((), 0.02),
 }
 """Command -> its needs besides the required options, and its share."""
+ON_KUEUE = {
+    "calibrate": ("kueue.json",),
+    "whatif": ("kueue.json", "--site=kueue.json", "--set=clusterqueue.team-a.nominalQuota=16"),
+    "waits": ("kueue.json",),
+    "simulate": ("kueue.json", "--policy=kueue", "--site=kueue.json"),
+    "compare": ("kueue.json", "--policy=kueue", "--policy=kai", "--site=kueue.json"),
+}
+"""Commands that also run on a dump of Kueue."""
 LISTED = ("formats", "policies", "speedups", "methods", "baselines", "providers", "x", "")
 FRESH = {
     "ingest": ("out.parquet",),
@@ -61,6 +77,7 @@ def material() -> dict[str, bytes]:
         "mapped.csv": MAPPED,
         "p.csv": price_lists()["p.csv"][1],
         "s.toml": scenario("small_cluster"),
+        "kueue.json": kueue_site(),
     }
 
 
@@ -113,6 +130,8 @@ def options(rng: Random) -> Draft:
     roll = rng.random()
     if "lab.parquet" in base and roll < 0.35:
         base = [rng.choice(sorted(traces()))]
+    elif command in ON_KUEUE and roll > 0.75:
+        base = list(ON_KUEUE[command])
     elif command == "report" and roll < 0.6:
         base = ["s.toml"]
     elif command == "characterize" and roll < 0.5:

@@ -16,6 +16,7 @@ from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument, read_quota_site
 from gpuplan.analysis.quota.quantities import gpus_of, quantity
 from gpuplan.analysis.quota.schema import check_key
+from gpuplan.planner.quota_twin.room import gpu_quotas
 
 QUOTA_KEYS = ("nominalQuota", "borrowingLimit", "lendingLimit")
 SHORT = {"weight": "fairSharing.weight", "cohort": "cohortName", "parent": "parentName"}
@@ -107,6 +108,10 @@ def _set(document: QuotaDocument, text: str, table: str, rest: str, value: str) 
     name = next(
         (name for name in sorted(names, key=len, reverse=True) if rest.startswith(f"{name}.")), None
     )
+    if name is None and rest in names:
+        raise UsageError(
+            f"--set {text}: names no key of {table} {rest}; expected one like {EXAMPLE}"
+        )
     if name is None:
         word = rest.partition(".")[0]
         raise UsageError(
@@ -117,13 +122,15 @@ def _set(document: QuotaDocument, text: str, table: str, rest: str, value: str) 
     key = SHORT.get(key, key)
     spec = document.tables.setdefault(table, {}).setdefault(name, {})
     first, _, flavor = key.partition(".")
-    flavors = sorted({flavor for flavor, _ in _gpu_quotas(document)})
+    flavors = sorted({flavor for flavor, _ in gpu_quotas(document)})
     if first not in QUOTA_KEYS and key in flavors:
         first, flavor = "nominalQuota", key
     if first in QUOTA_KEYS and table in ("clusterqueue", "cohort"):
         quota = _quota_of(document, text, table, name, spec, flavor)
         _set_amount(text, quota, first, value)
         return
+    if table in ("clusterqueue", "cohort") and (meant := perhaps(first, QUOTA_KEYS)):
+        raise UsageError(f"--set {text}: {table} {name} has no {first}{meant}")
     _check(text, [table, name, *key.split(".")])
     _put(spec, key.split("."), _word(value))
 
@@ -169,19 +176,6 @@ def _word(value: str) -> Any:
     return {"true": True, "false": False}.get(value, value)
 
 
-def _gpu_quotas(document: QuotaDocument) -> list[tuple[str, str]]:
-    """Return the flavors and GPU resources that any queue or cohort has a quota for."""
-    pairs: dict[tuple[str, str], None] = {}
-    for table in ("clusterqueue", "cohort"):
-        for spec in document.tables.get(table, {}).values():
-            for group in spec.get("resourceGroups", ()):
-                for flavor in group["flavors"]:
-                    for resource in flavor["resources"]:
-                        if is_gpu(resource["name"]):
-                            pairs[flavor["name"], resource["name"]] = None
-    return list(pairs)
-
-
 def _quota_of(
     document: QuotaDocument, text: str, table: str, name: str, spec: dict[str, Any], flavor: str
 ) -> dict[str, Any]:
@@ -203,14 +197,14 @@ def _quota_of(
     if len(meant) == 1:
         return meant[0][2]
     if not meant and table == "cohort":
-        pairs = [pair for pair in _gpu_quotas(document) if flavor in ("", pair[0])]
+        pairs = [pair for pair in gpu_quotas(document) if flavor in ("", pair[0])]
         if len(pairs) == 1:
             quota: dict[str, Any] = {"name": pairs[0][1], "nominalQuota": "0"}
             kind = {"name": pairs[0][0], "resources": [quota]}
             group = {"coveredResources": [pairs[0][1]], "flavors": [kind]}
             spec.setdefault("resourceGroups", []).append(group)
             return quota
-        rows = [(*pair, {}) for pair in _gpu_quotas(document)]
+        rows = [(*pair, {}) for pair in gpu_quotas(document)]
     choices = [row[0] if is_gpu(row[1]) else f"{row[0]}.{row[1]}" for row in rows]
     if meant:
         choices = [row[0] for row in meant]
@@ -306,7 +300,7 @@ def _change_nodes(
     document: QuotaDocument, name: str, count: int, kind: str, who: str
 ) -> tuple[str, ...]:
     """Change the nominal quotas of a flavor by the GPUs of nodes. Raises `UsageError`."""
-    pairs = _gpu_quotas(document)
+    pairs = gpu_quotas(document)
     flavors = dict.fromkeys(flavor for flavor, _ in pairs)
     meant = [
         flavor for flavor in flavors

@@ -12,6 +12,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.quota_twin.calibrate import calibrate_quotas, work_warnings
 from gpuplan.planner.quota_twin.changes import combined_changes, to_site
 from gpuplan.planner.quota_twin.log_workload import QuotaWorkload
+from gpuplan.planner.quota_twin.room import room_warnings
 from gpuplan.planner.quota_twin.what_if import quota_what_if
 from gpuplan.planner.requests.whatif import WhatIfRequest
 from gpuplan.planner.site.change_effects import WhatIfResults
@@ -38,6 +39,11 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
         log, document, made, calibration, by=request.grouping, strict=request.strict, chosen=chosen
     )
     warnings = list(effects.unused)
+    for change in made:
+        changed, _ = change.changed(document)
+        warnings += room_warnings(
+            change.name, document, changed, adds_nodes="add-nodes" in change.name
+        )
     if isinstance(effects.work, QuotaWorkload):
         warnings += work_warnings(effects.work)
     if calibration.sha256 is not None and calibration.sha256 != log.sha256:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 BLOCK = 8192
 """Instants that are accounted at a time."""
@@ -28,12 +28,14 @@ class NodeQuotas:
         queues: how many of the nodes are queues.
         nominal: what each node has by itself.
         lendable: most of it, and of what lies below it, that others may use; inf: all.
+        usable: whether jobs of each queue may hold a pair at all; (queue, pair).
     """
 
     parent: IntArray
     queues: int
     nominal: FloatArray
     lendable: FloatArray
+    usable: BoolArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class QuotaAccounts:
         within, above: hours held within and above the quota of a queue; (queue, pair).
         lent: hours that the queue of a column borrowed from the node of a row; (node, queue, pair).
         idle: hours of quota that nobody used; (node, pair). ``idle_wanted``: those during which
-            jobs of other queues of the tree waited.
+            jobs of other queues of the tree that may hold the pair waited.
         evictions: how often the queue of a row evicted jobs of that of a column.
         lost: hours that the evicted runs of a queue had held when they were told to stop.
         span_s: first submission and end of the last run; idle hours count between them.
@@ -194,12 +196,11 @@ def _account_tree(
         table = np.cumsum(table, axis=0)
         level = table[-1]
         used = table[:, :width].reshape(now.size, queues.size, pairs)
-        others = table[:, width:].sum(axis=1)[:, None] - table[:, width:]
-        any_waits = table[:, width:].sum(axis=1) > 0
         for fr in range(pairs):
-            _account_pair(
-                quotas, members, used[:, :, fr], (others > 0, any_waits), hours, fr, accounts
-            )
+            waiting = table[:, width:] * quotas.usable[queues, fr]
+            total = waiting.sum(axis=1)
+            wanted = (total[:, None] > waiting, total > 0)
+            _account_pair(quotas, members, used[:, :, fr], wanted, hours, fr, accounts)
 
 
 def _account_pair(

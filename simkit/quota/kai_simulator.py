@@ -264,8 +264,9 @@ def _quotas(site: KaiSite) -> tuple[NodeQuotas, tuple[str, ...]]:
             unshared[node_above] -= nominal[node]
     lendable = np.where(deserved < 0, 0.0, np.inf)
     quotas = NodeQuotas(
-        np.array(parent), leaves, np.maximum(unshared, 0.0)[:, None], lendable[:, None]
-    )
+        np.array(parent), leaves, np.maximum(unshared, 0.0)[:, None], lendable[:, None],
+        np.ones((leaves, 1), np.bool_),
+    )  # fmt: skip
     return quotas, (*(queue.name for queue in queues), "")
 
 

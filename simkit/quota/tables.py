@@ -305,6 +305,7 @@ def node_quotas(site: QuotaSite, names: QuotaNames) -> NodeQuotas:
     nodes, pairs = tree.quotas.shape[:2]
     nominal, lendable = np.zeros((nodes, pairs)), np.full((nodes, pairs), np.inf)
     nominal[: names.queues] = tree.quotas[: names.queues, :, col.SUBTREE]
+    usable = np.zeros((names.queues, pairs), np.bool_)
     cells = [
         (names.nodes.index(queue.name), names.pair(flavor.name, resource), quota)
         for queue in site.queues
@@ -318,6 +319,8 @@ def node_quotas(site: QuotaSite, names: QuotaNames) -> NodeQuotas:
     ]
     for node, pair, quota in cells:
         nominal[node, pair] = quota.nominal
+        if node < names.queues:
+            usable[node, pair] = True
         if quota.lending_limit is not None:
             lendable[node, pair] = quota.lending_limit
-    return NodeQuotas(tree.nodes[:-1, col.PARENT], names.queues, nominal, lendable)
+    return NodeQuotas(tree.nodes[:-1, col.PARENT], names.queues, nominal, lendable, usable)

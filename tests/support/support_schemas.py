@@ -68,6 +68,16 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "eta", [log, "--twin", twin, *job, "--at=2026-03-12T12:00", "--backtest"]
 
 
+def kueue_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the runs on the sample site of Kueue."""
+    dump, twin = f"{SAMPLES / 'kueue' / 'workloads.json'}", f"{folder / 'kueue.toml'}"
+    yield "ingest", [dump, "-o", f"{folder / 'kueue.parquet'}"]
+    yield "calibrate", [dump, "-o", twin]
+    yield "whatif", [dump, f"--twin={twin}", "--set=clusterqueue.team-a.nominalQuota=16"]
+    yield "simulate", [dump, "--policy=kueue", f"--site={dump}"]
+    yield "compare", [dump, "--policy=kai", "--policy=first-fit", f"--site={dump}"]
+
+
 def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the command and the arguments of every run; what they read is made in ``folder``."""
     seren, wandb = folder / "seren.parquet", folder / "wandb.parquet"
@@ -141,6 +151,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     for command, *own in (("sweep", "--against=2d-las:gpus=64"), ("simulate",), ("compare",)):
         yield command, [*some, *market, *own]
     yield from twin_runs(folder)
+    yield from kueue_runs(folder)
     lent = ["--cluster=20x8", "--spot=duration_s < 600", "--policy=gfs"]
     yield "simulate", [*some, *lent]
     yield "compare", [*some, *lent, "--policy=yarn-cs", "--policy=first-fit", "--policy=fifo"]
