@@ -50,7 +50,7 @@ def show(study: PlanAnswer) -> StudyView:
     def exported(name: str, _: Path) -> str:
         return study.exported(name)
 
-    levers = (levers_table(results),) if results.levers else ()
+    levers = (levers_table(results),) if len(results.levers) > 1 else ()
     cheaper = (cheaper_table(results),) if outlook.cheaper else ()
     growth = (growth_table(results),) if outlook.growth else ()
     assumptions = (assumptions_table(results),) if outlook.assumptions else ()

@@ -25,6 +25,7 @@ from gpuplan.planner.plan.targets import (
     P95_WAIT_TARGET,
     TimeTarget,
 )
+from gpuplan.planner.plan.today import recorded_usd_per_h
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 
@@ -57,7 +58,7 @@ class HeldOutCost:
 
     Attributes:
         usd_per_month: what it costs; null where there is no price on demand.
-        committed_gpus: bought for the whole time; null as recorded.
+        committed_gpus: for the whole time; as recorded those of today, null without any.
         mean_time_s: of the jobs submitted in it; a wait that is not known counts as none.
         p95_wait_s: of these, for GPUs; null where it is not known.
     """
@@ -78,7 +79,7 @@ class PlanHoldout:
         fitted_jobs, jobs: submitted before it, and in it.
         new_class_jobs: of these, those of a class that was not seen before; they run as recorded.
         plan: of the first part.
-        today: as recorded; all GPUs above those owned are on demand.
+        today: as recorded, with today's commitments; all GPUs above are on demand.
         lever: the one of `one_lever`; null where the plan has no lever.
         one_lever: the cheapest plan of the first part with one lever.
         hindsight: the best plan of the program that knows the later part; null where none meets
@@ -321,24 +322,16 @@ def _hindsight(later: RouteColumns, limits: PlanLimits, begin_s: float) -> HeldO
 
 
 def _today(columns: RouteColumns, begin_s: float) -> HeldOutCost:
-    """Return the part as recorded: its GPUs on demand, above those owned."""
-    jobs, weights = columns.jobs, weights_after(columns, begin_s)
-    start_s = jobs.submit_s + np.nan_to_num(jobs.wait_s)
-    types = jobs.gpu_type.to_numpy()
-    usd: float | None = 0.0
-    for gpu_type, market in zip(columns.types, columns.markets, strict=True):
-        rows = types == gpu_type
-        held = columns.bins.means(start_s[rows], (start_s + jobs.run_s)[rows], jobs.gpus[rows])
-        if market.on_demand_usd is None or usd is None:
-            usd = None
-            continue
-        usd += float(np.maximum(0.0, held - market.owned) @ weights) * market.on_demand_usd
+    """Return the part as recorded, with today's commitments and the rest on demand."""
+    jobs = columns.jobs
+    usd = recorded_usd_per_h(columns, begin_s)
+    committed = sum(market.standing_today - market.owned for market in columns.markets)
     counted: IntArray = np.flatnonzero(~jobs.is_deferred & (jobs.submit_s >= begin_s))
     wait_s = jobs.wait_s[counted]
     recorded_s = wait_s[~np.isnan(wait_s)]
     return HeldOutCost(
         usd_per_month=None if usd is None else usd * MONTH_H,
-        committed_gpus=None,
+        committed_gpus=committed or None,
         mean_time_s=float(jobs.recorded_s[counted].mean()),
         p95_wait_s=percentile(recorded_s, 95) if recorded_s.size else None,
     )

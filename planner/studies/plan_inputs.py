@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.time_units import MICROS, MONTH_H
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
@@ -18,6 +18,7 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -32,8 +33,12 @@ def plan_trace(request: PurchaseRequest) -> Trace:
     return read_trace(request.trace, request.jobs, columns=list(columns)).submitted()
 
 
-def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dict[str, GpuMarkets]]:
-    """Return the price book, and what may be bought of each GPU type at the end of the log."""
+def markets_of(
+    request: PurchaseRequest, jobs: PlannedJobs
+) -> tuple[Prices, dict[str, GpuMarkets], tuple[CommittedToday, ...]]:
+    """Return the price book, the markets of each GPU type at the end of the log, and what is
+    committed to there.
+    """
     zone = request.jobs.log.time_zone
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     gpu, commitment = request.prices.gpu, request.commitment
@@ -53,9 +58,15 @@ def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dic
     types = jobs.gpu_type.unique().sort().to_list()
     book.check_pools([name or None for name in types])
     shapes = shapes_of(request.shape(), types)
-    markets = {}
+    markets, committed_today = {}, []
     for gpu_type in types:
         log_type = gpu_type or None
+        committed, until = book.today(log_type)
+        gpus = sum(count for count, _ in committed)
+        usd_per_h = float(sum(count * usd for count, usd in committed))
+        if gpus:
+            usd_per_month = usd_per_h * MONTH_H
+            committed_today.append(CommittedToday(gpu_type, gpus, usd_per_month, until))
         rented = book.on_demand_price(log_type, must=False) or prices.get(log_type)
         owned = [pool.gpus for pool in book.pools(log_type) if pool.market == OWNED]
         cap, node = shapes[gpu_type]
@@ -67,8 +78,10 @@ def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dic
             owned=float(sum(owned)),
             cap=cap,
             node=node,
+            today=float(gpus),
+            today_usd=usd_per_h / gpus if gpus else 0.0,
         )
-    return prices, markets
+    return prices, markets, tuple(committed_today)
 
 
 def shapes_of(
