@@ -88,6 +88,11 @@ def _warnings(study: PlanAnswer) -> list[str]:
     if request.budget is not None and request.speedup is None:
         return ["without --speedup no budget makes a job faster, so this is the cheapest plan"]
     if request.budget is None and not results.levers:
+        if any(use.name == "committed" for use in results.markets):
+            return [
+                "no price on demand: commitments must cover the peak; add --on-demand USD to rent "
+                "what is rarely used"
+            ]
         return [
             "nothing to decide: every job runs as recorded on demand; add --commit USD, and what "
             "else there is of --spot, --serverless, --speedup and --defer"

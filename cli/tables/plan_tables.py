@@ -93,6 +93,11 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     cost += "" if request.has_price else " at an assumed price"
     cost += "" if has_budget else f"{_against_today(results)}{_compared(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
+    if owned and results.confirmed and not results.usd_per_month:
+        commit, cost = (
+            f"The {owned:,.0f} GPUs owned are enough:",
+            "no GPU needs to be bought or rented",
+        )
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
 
@@ -122,6 +127,8 @@ def running_on(results: PlanResults) -> str:
 
 def _time(results: PlanResults, has_budget: bool) -> str:
     """Return the mean time as replayed against the recorded one, under a budget with its range."""
+    if results.deferred_jobs == results.jobs:
+        return "Every job is deferred, so no time of a job is planned."
     replay, today_s = results.replay, results.today.mean_time_s
     planned_s = results.mean_time_s if replay is None else replay.mean_time_s
     planned, today = show_duration(planned_s), show_duration(today_s)

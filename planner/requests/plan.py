@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -284,9 +284,9 @@ class PurchaseRequest(StudyRequest):
 
     @property
     def has_price(self) -> bool:
-        """Whether any price of owned, committed or on-demand GPUs is given; else one is assumed."""
-        commitment = self.commitment
-        return bool(self.prices.is_given or commitment.commit or commitment.on_demand)
+        """Whether any price of committed or on-demand GPUs is given; else one is assumed."""
+        commitment, prices = self.commitment, replace(self.prices, owned=())
+        return bool(prices.is_given or commitment.commit or commitment.on_demand)
 
     def shape(self) -> ClusterShape | None:
         """Return the cluster; None where not given. Raises `UsageError`."""

@@ -169,10 +169,16 @@ def _budget_usd_per_h(text: str | None) -> float | None:
     """Return the dollars an hour of a budget; None without one. Raises `UsageError`."""
     if text is None:
         return None
-    budgets = parse_budgets(text)
-    if len(budgets) > 1:
-        raise UsageError(f"--budget {text!r}: a plan has one budget")
-    return budgets[0].usd_per_h
+    try:
+        budgets = parse_budgets(text)
+        if len(budgets) == 1:
+            return budgets[0].usd_per_h
+    except UsageError:
+        pass  # other studies take other units
+    raise UsageError(
+        f"--budget {text!r}: expected dollars per hour, month, quarter or year\n"
+        "  next: --budget '$120000/month' (in quotes, or the shell takes the $)"
+    )
 
 
 def _results(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
@@ -45,7 +46,7 @@ def markets_of(
     prices = Prices.read(request.prices, zone).at(end_us - 1)
     if not request.has_price:
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
-        prices = Prices({"": usual}, option="assumed", gpu=gpu)
+        prices = Prices({"": usual}, option="assumed", gpu=gpu, book=prices.book)
     book = CommitmentBook(
         prices=commitment.commit,
         on_demand=Prices.read(PriceRequest(commitment.on_demand, gpu=gpu, option="--on-demand")),
@@ -56,6 +57,8 @@ def markets_of(
     spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
     serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
     types = jobs.gpu_type.unique().sort().to_list()
+    if request.upkeep.keep is None:  # a longer log need not have all types of its plan
+        _check_names(request, types)
     book.check_pools([name or None for name in types])
     shapes = shapes_of(request.shape(), types)
     markets, committed_today = {}, []
@@ -82,6 +85,30 @@ def markets_of(
             today_usd=usd_per_h / gpus if gpus else 0.0,
         )
     return prices, markets, tuple(committed_today)
+
+
+def _check_names(request: PurchaseRequest, types: Sequence[str]) -> None:
+    """Refuse prices that are all of GPU types that the log does not have. Raises `UsageError`."""
+    log_types = [name or request.prices.gpu for name in types]
+    options = {
+        "--commit": [price.gpu_type for price in request.commitment.commit],
+        "--on-demand": list(request.commitment.on_demand),
+        "--spot-price": list(request.spot_price),
+        "--serverless": list(request.serverless),
+        "--owned": [pool.gpu_type for pool in request.prices.owned],
+    }
+    for option, names in options.items():
+        if not names or "" in names or any(match_types(names, log_types, option).values()):
+            continue
+        named = [name for name in log_types if name]
+        if not named:
+            raise UsageError(
+                f"{option} {names[0]}: the log names no GPU types\n  next: --gpu {names[0]} as well"
+            )
+        raise UsageError(
+            f"{option} {names[0]}: no job of the log is on {listed(names, 6)}\n"
+            f"  next: a GPU type of the log: {listed(named, 6)}"
+        )
 
 
 def shapes_of(
