@@ -42,7 +42,7 @@ def cap_text(results: PlanResults) -> str:
     chosen = next((cap for cap in results.caps if cap.is_chosen), None)
     if chosen is None or chosen is results.caps[-1]:
         return ""
-    return f", with at most {chosen.gpus:,.0f} GPUs in all"
+    return f", with at most {chosen.gpus:,.0f} GPUs in all,"
 
 
 def dearer_text(holdout: PlanHoldout) -> str:

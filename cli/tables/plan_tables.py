@@ -91,6 +91,9 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     has_budget = request.budget is not None
     cost = f"for {show_about_usd(results.usd_per_month)} a month"
     cost += "" if request.has_price else " at an assumed price"
+    replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
+    if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
+        cost += f" ({show_about_usd(replay_usd)} in the replay)"
     cost += "" if has_budget else f"{_against_today(results)}{_compared(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
