@@ -111,6 +111,11 @@ def no_holdout(columns: RouteColumns, share: float) -> str | None:
         return "the log has jobs of one week only, so there is no later week to try the plan on"
     cut_s = (1 - share) * columns.bins.window_s
     later = (jobs.submit_s >= cut_s) & ~jobs.is_deferred
+    if not later.any() and not jobs.is_deferred.all():
+        return (
+            f"no job is submitted in the last {share:.0%} of the log's time, which ends when its "
+            "last job does"
+        )
     if not later.any() or not (~jobs.is_deferred & ~later).any():
         return "the log has too few jobs before or after the held-out part begins"
     if float((jobs.submit_s + jobs.recorded_s)[jobs.submit_s < cut_s].max()) <= 0:
