@@ -50,7 +50,7 @@ def show(study: PlanAnswer) -> StudyView:
     def exported(name: str, _: Path) -> str:
         return study.exported(name)
 
-    levers = (levers_table(results),) if results.levers else ()
+    levers = (levers_table(results),) if len(results.levers) > 1 else ()
     cheaper = (cheaper_table(results),) if outlook.cheaper else ()
     growth = (growth_table(results),) if outlook.growth else ()
     assumptions = (assumptions_table(results),) if outlook.assumptions else ()
@@ -88,6 +88,11 @@ def _warnings(study: PlanAnswer) -> list[str]:
     if request.budget is not None and request.speedup is None:
         return ["without --speedup no budget makes a job faster, so this is the cheapest plan"]
     if request.budget is None and not results.levers:
+        if any(use.name == "committed" for use in results.markets):
+            return [
+                "no price on demand: commitments must cover the peak; add --on-demand USD to rent "
+                "what is rarely used"
+            ]
         return [
             "nothing to decide: every job runs as recorded on demand; add --commit USD, and what "
             "else there is of --spot, --serverless, --speedup and --defer"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.plan.assignment import MarketUse
     from gpuplan.planner.plan.assumptions import OtherAssumption
     from gpuplan.planner.plan.cheaper import CheaperPlan
+    from gpuplan.planner.plan.confirmation import ReplayedPurchase
     from gpuplan.planner.plan.decisions import DecidedPart
     from gpuplan.planner.plan.growth import PlanGrowth
     from gpuplan.planner.plan.uncertainty import PlanIntervals
@@ -234,11 +235,29 @@ def resampled_words(intervals: PlanIntervals) -> str:
 
 
 def slower_words(results: PlanResults, slower: float | None) -> str:
-    """Return one sentence on the class that becomes slowest; recorded times have waits."""
+    """Return one sentence on the class that becomes slowest, and one on those that waits slow."""
+    replay = results.replay
+    waiting = "" if replay is None or slower is None else waiting_words(replay, slower)
+    return f"{_slowest_words(results, slower, bool(waiting))}{waiting}"
+
+
+def waiting_words(replay: ReplayedPurchase, slower: float) -> str:
+    """Return the classes that waits of the replay push over the bound; empty without any."""
+    names = [name.replace(", ", " ") for name in replay.slower_classes]
+    if not names:
+        return ""
+    classes = "one class exceeds" if len(names) == 1 else f"{len(names)} classes exceed"
+    return (
+        f" With the waits of the replay, {classes} {slower:g} times: {listed(names, MOST_CLASSES)}."
+    )
+
+
+def _slowest_words(results: PlanResults, slower: float | None, are_slowed: bool) -> str:
+    """Return one sentence on the class that becomes slowest, waits of the replay left out."""
     slowest = results.outlook.slowest
     if slowest is None:
         return ""
-    has_waits = results.today.jobs_without_wait < results.jobs
+    has_waits = are_slowed or results.today.jobs_without_wait < results.jobs
     no_class = "Without waits no class" if has_waits else "No class"
     if slowest.times <= ALMOST:
         return f" {no_class} takes longer than today."

@@ -23,16 +23,17 @@ class _HoldoutRow(NamedTuple):
     cost: HeldOutPlan | HeldOutCost
 
 
-def confirmed_text(results: PlanResults) -> str:
+def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
     """Return what the part held out came to, in a sentence; empty without one."""
     holdout = results.holdout
     if holdout is None:
         return ""
     plan = holdout.plan
+    dearer = "" if has_budget else dearer_text(holdout)
     return (
         f"On the last {holdout.share:.0%} of the log: {show_about_usd(plan.usd_per_month)} a "
         f"month, {show_duration(plan.mean_time_s)}, P95 wait {show_duration(plan.p95_wait_s)}: "
-        f"confirmed.{dearer_text(holdout)}"
+        f"confirmed{dearer}."
     )
 
 
@@ -41,15 +42,28 @@ def cap_text(results: PlanResults) -> str:
     chosen = next((cap for cap in results.caps if cap.is_chosen), None)
     if chosen is None or chosen is results.caps[-1]:
         return ""
-    return f", with at most {chosen.gpus:,.0f} GPUs in all"
+    return f", with at most {chosen.gpus:,.0f} GPUs in all,"
 
 
 def dearer_text(holdout: PlanHoldout) -> str:
-    """Return that the plan cost more there than none would have, where it did."""
-    plan_usd, today_usd = holdout.plan.usd_per_month, holdout.today.usd_per_month
+    """Return that the plan saved nothing there, where its program costs more than today.
+
+    Both are without waits, start-up times and billing steps.
+    """
+    plan_usd, today_usd = holdout.plan.program_usd_per_month, holdout.today.usd_per_month
     if today_usd is None or plan_usd <= today_usd * (1 + SAME):
         return ""
-    return f" All on demand as recorded would have cost less there: {show_about_usd(today_usd)}."
+    return (
+        f", but it saves nothing there: {_today_name(holdout)} would have cost "
+        f"{show_about_usd(today_usd)}"
+    )
+
+
+def _today_name(holdout: PlanHoldout) -> str:
+    """Return how the jobs run as recorded, at the prices of the plan."""
+    if holdout.today.committed_gpus:
+        return "today's commitments and rent"
+    return "all on demand as recorded"
 
 
 def replay_tables(results: PlanResults) -> tuple[Table, ...]:
@@ -67,11 +81,12 @@ def holdout_table(results: PlanResults) -> Table:
     holdout = results.holdout
     rows: list[_HoldoutRow] = []
     if holdout is not None:
+        committed = holdout.today.committed_gpus
         rows = [
             _HoldoutRow("plan of the first part", holdout.plan),
-            _HoldoutRow("today, all on demand", holdout.today),
+            _HoldoutRow(f"as recorded{'' if committed else ', all on demand'}", holdout.today),
         ]
-        if holdout.one_lever is not None:
+        if holdout.one_lever is not None and len(results.levers) != 1:
             rows.append(_HoldoutRow(f"best single lever: {holdout.lever}", holdout.one_lever))
         if holdout.hindsight is not None:
             rows.append(_HoldoutRow("hindsight, without waits", holdout.hindsight))

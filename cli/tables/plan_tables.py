@@ -91,14 +91,47 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     has_budget = request.budget is not None
     cost = f"for {show_about_usd(results.usd_per_month)} a month"
     cost += "" if request.has_price else " at an assumed price"
-    cost += "" if has_budget else _compared(results)
+    replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
+    if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
+        cost += f" ({show_about_usd(replay_usd)} in the replay)"
+    cost += "" if has_budget else f"{_against_today(results)}{_compared(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
-    answer = f"{commit} {cost}. {time}{_assumed(results)}"
-    return f"{answer} {confirmed_text(results)}" if results.confirmed else answer
+    if owned and results.confirmed and not results.usd_per_month:
+        commit, cost = (
+            f"The {owned:,.0f} GPUs owned are enough:",
+            "no GPU needs to be bought or rented",
+        )
+    answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
+    return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
+
+
+def _against_today(results: PlanResults) -> str:
+    """Return the saving over today's commitments and rent; empty where none are in force."""
+    today = results.today
+    if not today.committed or not today.usd_per_month:
+        return ""
+    saving = _saving(1 - results.usd_per_month / today.usd_per_month)
+    usd = show_about_usd(today.usd_per_month)
+    return f", {saving} the {usd} of today's commitments and rent"
+
+
+def running_on(results: PlanResults) -> str:
+    """Return which commitments of today are larger than the plan's, and until when they run."""
+    bought = {use.gpu_type: use.gpus for use in results.markets if use.name == "committed"}
+    fewer = [
+        f"{each.gpus:,} {each.gpu_type or 'GPUs'}{f' until {each.until}' if each.until else ''}"
+        for each in results.today.committed
+        if bought.get(each.gpu_type, 0.0) < each.gpus
+    ]
+    if not fewer:
+        return ""
+    return f"Today's commitments run on ({listed(fewer, 6)}): fewer can apply only from then on. "
 
 
 def _time(results: PlanResults, has_budget: bool) -> str:
     """Return the mean time as replayed against the recorded one, under a budget with its range."""
+    if results.deferred_jobs == results.jobs:
+        return "Every job is deferred, so no time of a job is planned."
     replay, today_s = results.replay, results.today.mean_time_s
     planned_s = results.mean_time_s if replay is None else replay.mean_time_s
     planned, today = show_duration(planned_s), show_duration(today_s)
@@ -127,7 +160,7 @@ def _assumed(results: PlanResults) -> str:
     usd = 0.0 if without is None else without - results.program_usd_per_month
     if usd <= SAME * results.usd_per_month:
         return f" Other widths rest on an assumed speedup, {law}."
-    return f" {show_about_usd(usd)} a month of the saving rest on an assumed speedup, {law}."
+    return f" {show_about_usd(usd)} a month of the saving rests on an assumed speedup, {law}."
 
 
 def _compared(results: PlanResults) -> str:

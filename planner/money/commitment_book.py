@@ -126,6 +126,14 @@ class CommitmentBook:
             today_until="" if held else self._last_day(committed),
         )
 
+    def today(self, gpu_type: str | None) -> tuple[tuple[tuple[int, Fraction], ...], str]:
+        """Return GPUs and price of each commitment in force, and the day the last one ends."""
+        typed = [(p.gpus, p.offer.usd_per_gpu_h) for p in self._prices(gpu_type) if p.gpus]
+        if typed:
+            return tuple(typed), ""
+        pools = [pool for pool in self.pools(gpu_type) if pool.market == COMMITTED]
+        return tuple((pool.gpus, pool.usd_per_gpu_h) for pool in pools), self._last_day(pools)
+
     def _last_day(self, pools: Sequence[PaidPool]) -> str:
         """Return the day on which the last of some pools ends; empty where one never does."""
         until_us = max((pool.until_us for pool in pools), default=FOREVER_US)

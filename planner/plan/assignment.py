@@ -115,12 +115,13 @@ def market_uses(
     for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
         of_type = is_planned & (type_names == gpu_type)
         begin_s = jobs.submit_s[of_type]
-        pool = _held(
+        pool = held_between(
             np.append(begin_s + assigned.pool_from_s[of_type], bin_edges[:-1]),
             np.append(begin_s + assigned.time_s[of_type], bin_edges[1:]),
             np.append(
                 assigned.pool_gpus[of_type], plan.deferred[number] + columns.service_gpus[number]
             ),
+            0.0,
             window_s,
         )
         owned, new = market.owned, float(plan.committed[number])
@@ -145,7 +146,7 @@ def market_uses(
             if in_market.any():
                 first_s = jobs.submit_s[in_market]
                 last_s = first_s + assigned.outside_s[in_market]
-                held = _held(first_s, last_s, jobs.gpus[in_market], window_s)
+                held = held_between(first_s, last_s, jobs.gpus[in_market], 0.0, window_s)
                 mean, peak, peak_s = _between(held, 0.0, None)
                 route = next(route for route in columns.routes if route.kind == name)
                 usd = mean * outside_price(route, market) * MONTH_H
@@ -153,10 +154,14 @@ def market_uses(
     return tuple(uses)
 
 
-def _held(begin_s: FloatArray, end_s: FloatArray, gpus: FloatArray, window_s: float) -> GpusInUse:
-    """Return what intervals hold together, cut at the end of the window."""
-    begin, end = (to_micros(np.minimum(time_s, window_s)) for time_s in (begin_s, end_s))
-    return gpus_in_use(begin, end, gpus, int(to_micros(np.array([window_s]))[0]))
+def held_between(
+    begin_s: FloatArray, end_s: FloatArray, gpus: FloatArray, from_s: float, until_s: float
+) -> GpusInUse:
+    """Return what intervals hold together from one time until another, where they are cut."""
+    begin, end = (
+        to_micros(np.clip(time_s, from_s, until_s) - from_s) for time_s in (begin_s, end_s)
+    )
+    return gpus_in_use(begin, end, gpus, int(to_micros(np.array([until_s - from_s]))[0]))
 
 
 def _between(held: GpusInUse, low: float, high: float | None) -> tuple[float, float, float]:

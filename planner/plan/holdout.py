@@ -26,6 +26,7 @@ from gpuplan.planner.plan.targets import (
     P95_WAIT_TARGET,
     TimeTarget,
 )
+from gpuplan.planner.plan.today import recorded_usd_per_h
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 
@@ -58,7 +59,7 @@ class HeldOutCost:
 
     Attributes:
         usd_per_month: what it costs; null where there is no price on demand.
-        committed_gpus: bought for the whole time; null as recorded.
+        committed_gpus: for the whole time; as recorded those of today, null without any.
         mean_time_s: of the jobs submitted in it; a wait that is not known counts as none.
         p95_wait_s: of these, for GPUs; null where it is not known.
     """
@@ -79,8 +80,12 @@ class PlanHoldout:
         fitted_jobs, jobs: submitted before it, and in it.
         new_class_jobs: of these, those of a class that was not seen before; they run as recorded.
         plan: of the first part.
+<<<<<<< HEAD
         today: as recorded, with services; all GPUs above those owned and those of commitments made
             before are on demand.
+=======
+        today: as recorded, with today's commitments; all GPUs above are on demand.
+>>>>>>> fix27a
         lever: the one of `one_lever`; null where the plan has no lever.
         one_lever: the cheapest plan of the first part with one lever.
         hindsight: the best plan of the program that knows the later part; null where none meets
@@ -112,6 +117,11 @@ def no_holdout(columns: RouteColumns, share: float) -> str | None:
         return "the log has jobs of one week only, so there is no later week to try the plan on"
     cut_s = (1 - share) * columns.bins.window_s
     later = (jobs.submit_s >= cut_s) & ~jobs.is_deferred
+    if not later.any() and not jobs.is_deferred.all():
+        return (
+            f"no job is submitted in the last {share:.0%} of the log's time, which ends when its "
+            "last job does"
+        )
     if not later.any() or not (~jobs.is_deferred & ~later).any():
         return "the log has too few jobs before or after the held-out part begins"
     if float((jobs.submit_s + jobs.recorded_s)[jobs.submit_s < cut_s].max()) <= 0:
@@ -325,6 +335,7 @@ def _hindsight(later: RouteColumns, limits: PlanLimits, begin_s: float) -> HeldO
 
 
 def _today(columns: RouteColumns, begin_s: float) -> HeldOutCost:
+<<<<<<< HEAD
     """Return the part as recorded: its GPUs on demand, above those that are there."""
     jobs, weights = columns.jobs, weights_after(columns, begin_s)
     start_s = jobs.submit_s + np.nan_to_num(jobs.wait_s)
@@ -338,12 +349,18 @@ def _today(columns: RouteColumns, begin_s: float) -> HeldOutCost:
             continue
         above = np.maximum(0.0, held + serving - market.standing)
         usd += float(above @ weights) * market.on_demand_usd
+=======
+    """Return the part as recorded, with today's commitments and the rest on demand."""
+    jobs = columns.jobs
+    usd = recorded_usd_per_h(columns, begin_s)
+    committed = sum(market.standing_today - market.owned for market in columns.markets)
+>>>>>>> fix27a
     counted: IntArray = np.flatnonzero(~jobs.is_deferred & (jobs.submit_s >= begin_s))
     wait_s = jobs.wait_s[counted]
     recorded_s = wait_s[~np.isnan(wait_s)]
     return HeldOutCost(
         usd_per_month=None if usd is None else usd * MONTH_H,
-        committed_gpus=None,
+        committed_gpus=committed or None,
         mean_time_s=float(jobs.recorded_s[counted].mean()),
         p95_wait_s=percentile(recorded_s, 95) if recorded_s.size else None,
     )

@@ -198,7 +198,10 @@ def _matches(jobs: pl.DataFrame, condition: str | None, option: str) -> BoolArra
     predicate = read_condition(condition, jobs.lazy(), option)
     matching: BoolArray = jobs.select(predicate.fill_null(False)).to_series().to_numpy()
     if not matching.any():
-        raise UsageError(f"{option} {condition!r}: matches none of the {jobs.height:,} jobs")
+        raise UsageError(
+            f"{option} {condition!r}: matches none of the {jobs.height:,} jobs\n"
+            f"  next: a condition on what the log has, or no {option}"
+        )
     return matching.copy()
 
 

@@ -24,6 +24,8 @@ class GpuMarkets:
         node: GPUs per node; None where GPUs are bought singly.
         held: GPUs committed to before, whose term goes on.
         held_usd: price of an hour of these.
+        today: GPUs of commitments in force in the price book; the plan commits anew.
+        today_usd: price of an hour of these.
     """
 
     commit_usd: Mapping[str, float]
@@ -35,6 +37,8 @@ class GpuMarkets:
     node: int | None = None
     held: float = 0.0
     held_usd: float = 0.0
+    today: float = 0.0
+    today_usd: float = 0.0
 
     @property
     def standing(self) -> float:
@@ -45,6 +49,16 @@ class GpuMarkets:
     def held_usd_per_h(self) -> float:
         """Dollars an hour of the commitments that were made before."""
         return self.held * self.held_usd
+
+    @property
+    def standing_today(self) -> float:
+        """GPUs that are there before the plan: owned, and committed to."""
+        return self.owned + (self.held or self.today)
+
+    @property
+    def today_usd_per_h(self) -> float:
+        """Dollars an hour of the commitments before the plan."""
+        return self.held_usd_per_h or self.today * self.today_usd
 
     @property
     def term(self) -> str | None:

@@ -321,9 +321,9 @@ class PurchaseRequest(StudyRequest):
 
     @property
     def has_price(self) -> bool:
-        """Whether any price of owned, committed or on-demand GPUs is given; else one is assumed."""
-        commitment = self.commitment
-        return bool(self.prices.is_given or commitment.commit or commitment.on_demand)
+        """Whether any price of committed or on-demand GPUs is given; else one is assumed."""
+        commitment, prices = self.commitment, replace(self.prices, owned=())
+        return bool(prices.is_given or commitment.commit or commitment.on_demand)
 
     @property
     def with_levers(self) -> PurchaseRequest:

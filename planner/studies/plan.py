@@ -36,6 +36,7 @@ from gpuplan.planner.plan.purchase import Purchase, gap_share
 from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import BASE, RouteSettings
 from gpuplan.planner.plan.targets import write_target
+from gpuplan.planner.plan.today import CommittedToday, recorded_usd_per_h
 from gpuplan.planner.plan_exports.class_use import class_uses
 from gpuplan.planner.plan_exports.files import WRITERS
 from gpuplan.planner.requests.plan import PurchaseRequest
@@ -110,9 +111,13 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     trace = plan_trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
+<<<<<<< HEAD
     prices, offered = markets_of(request, jobs)
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
+=======
+    prices, offered, committed_today = markets_of(request, jobs)
+>>>>>>> fix27a
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
     paid.check_budget(budget_usd_per_h)
@@ -138,7 +143,7 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     old = None if older is None else old_plan(older, request.upkeep.hysteresis)
     proof = prove(program, target, _terms(request), request.holdout, old)
     short = caveat(jobs.window_s, request.holdout)
-    results = _results(request, proof, services)
+    results = _results(request, proof, services, committed_today)
     late = () if results.services is None else results.services.warnings
     return PlanAnswer(
         request=request,
@@ -171,14 +176,23 @@ def _budget_usd_per_h(text: str | None) -> float | None:
     """Return the dollars an hour of a budget; None without one. Raises `UsageError`."""
     if text is None:
         return None
-    budgets = parse_budgets(text)
-    if len(budgets) > 1:
-        raise UsageError(f"--budget {text!r}: a plan has one budget")
-    return budgets[0].usd_per_h
+    try:
+        budgets = parse_budgets(text)
+        if len(budgets) == 1:
+            return budgets[0].usd_per_h
+    except UsageError:
+        pass  # other studies take other units
+    raise UsageError(
+        f"--budget {text!r}: expected dollars per hour, month, quarter or year\n"
+        "  next: --budget '$120000/month' (in quotes, or the shell takes the $)"
+    )
 
 
 def _results(
-    request: PurchaseRequest, proof: PlanProof, services: ServiceDemand | None
+    request: PurchaseRequest,
+    proof: PlanProof,
+    services: ServiceDemand | None,
+    committed_today: tuple[CommittedToday, ...],
 ) -> PlanResults:
     """Return what a plan says; it is compared with plans that need not stay with an older one."""
     bought, decision = proof.bought, proof.decision
@@ -198,6 +212,7 @@ def _results(
         limit_s = request.target.limit(columns.now_s)
         targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
     held = columns.of_kind(BASE) @ columns.pool_gpus
+    today_usd_per_h = recorded_usd_per_h(columns)
     return PlanResults(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
@@ -213,6 +228,8 @@ def _results(
             peak_gpus=float(held.max()),
             mean_time_s=columns.now_s,
             jobs_without_wait=int(np.isnan(jobs.wait_s).sum()),
+            committed=committed_today,
+            usd_per_month=None if today_usd_per_h is None else today_usd_per_h * MONTH_H,
         ),
         markets=uses,
         classes=_classes(columns, bought.whole.share, assigned),

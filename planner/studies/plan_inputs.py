@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.time_units import MICROS, MONTH_H
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
@@ -18,6 +19,7 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -32,15 +34,19 @@ def plan_trace(request: PurchaseRequest) -> Trace:
     return read_trace(request.trace, request.jobs, columns=list(columns)).submitted()
 
 
-def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dict[str, GpuMarkets]]:
-    """Return the price book, and what may be bought of each GPU type at the end of the log."""
+def markets_of(
+    request: PurchaseRequest, jobs: PlannedJobs
+) -> tuple[Prices, dict[str, GpuMarkets], tuple[CommittedToday, ...]]:
+    """Return the price book, the markets of each GPU type at the end of the log, and what is
+    committed to there.
+    """
     zone = request.jobs.log.time_zone
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     gpu, commitment = request.prices.gpu, request.commitment
     prices = Prices.read(request.prices, zone).at(end_us - 1)
     if not request.has_price:
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
-        prices = Prices({"": usual}, option="assumed", gpu=gpu)
+        prices = Prices({"": usual}, option="assumed", gpu=gpu, book=prices.book)
     book = CommitmentBook(
         prices=commitment.commit,
         on_demand=Prices.read(PriceRequest(commitment.on_demand, gpu=gpu, option="--on-demand")),
@@ -51,11 +57,19 @@ def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dic
     spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
     serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
     types = jobs.gpu_type.unique().sort().to_list()
+    if request.upkeep.keep is None:  # a longer log need not have all types of its plan
+        _check_names(request, types)
     book.check_pools([name or None for name in types])
     shapes = shapes_of(request.shape(), types)
-    markets = {}
+    markets, committed_today = {}, []
     for gpu_type in types:
         log_type = gpu_type or None
+        committed, until = book.today(log_type)
+        gpus = sum(count for count, _ in committed)
+        usd_per_h = float(sum(count * usd for count, usd in committed))
+        if gpus:
+            usd_per_month = usd_per_h * MONTH_H
+            committed_today.append(CommittedToday(gpu_type, gpus, usd_per_month, until))
         rented = book.on_demand_price(log_type, must=False) or prices.get(log_type)
         owned = [pool.gpus for pool in book.pools(log_type) if pool.market == OWNED]
         cap, node = shapes[gpu_type]
@@ -67,8 +81,34 @@ def markets_of(request: PurchaseRequest, jobs: PlannedJobs) -> tuple[Prices, dic
             owned=float(sum(owned)),
             cap=cap,
             node=node,
+            today=float(gpus),
+            today_usd=usd_per_h / gpus if gpus else 0.0,
         )
-    return prices, markets
+    return prices, markets, tuple(committed_today)
+
+
+def _check_names(request: PurchaseRequest, types: Sequence[str]) -> None:
+    """Refuse prices that are all of GPU types that the log does not have. Raises `UsageError`."""
+    log_types = [name or request.prices.gpu for name in types]
+    options = {
+        "--commit": [price.gpu_type for price in request.commitment.commit],
+        "--on-demand": list(request.commitment.on_demand),
+        "--spot-price": list(request.spot_price),
+        "--serverless": list(request.serverless),
+        "--owned": [pool.gpu_type for pool in request.prices.owned],
+    }
+    for option, names in options.items():
+        if not names or "" in names or any(match_types(names, log_types, option).values()):
+            continue
+        named = [name for name in log_types if name]
+        if not named:
+            raise UsageError(
+                f"{option} {names[0]}: the log names no GPU types\n  next: --gpu {names[0]} as well"
+            )
+        raise UsageError(
+            f"{option} {names[0]}: no job of the log is on {listed(names, 6)}\n"
+            f"  next: a GPU type of the log: {listed(named, 6)}"
+        )
 
 
 def shapes_of(

@@ -13,6 +13,7 @@ from gpuplan.planner.plan.kept import KeptPlan
 from gpuplan.planner.plan.lending import PlanLending
 from gpuplan.planner.plan.levers import LeverWorth
 from gpuplan.planner.plan.outlook import PlanOutlook
+from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.studies.plan_services import PlannedServices
 
 
@@ -24,12 +25,17 @@ class PlanToday:
         mean_gpus, peak_gpus: that they held, deferred jobs left out.
         mean_time_s: from submission to end; a wait that is not recorded counts as none.
         jobs_without_wait: jobs whose wait is not recorded.
+        committed: GPUs under commitments of today.
+        usd_per_month: of these commitments and the rest on demand, at the prices of the plan;
+            owned GPUs cost nothing here. Null where GPUs above them have no price on demand.
     """
 
     mean_gpus: float
     peak_gpus: float
     mean_time_s: float
     jobs_without_wait: int
+    committed: tuple[CommittedToday, ...]
+    usd_per_month: float | None
 
 
 @dataclass(frozen=True, slots=True)
