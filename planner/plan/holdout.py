@@ -80,12 +80,7 @@ class PlanHoldout:
         fitted_jobs, jobs: submitted before it, and in it.
         new_class_jobs: of these, those of a class that was not seen before; they run as recorded.
         plan: of the first part.
-<<<<<<< HEAD
-        today: as recorded, with services; all GPUs above those owned and those of commitments made
-            before are on demand.
-=======
-        today: as recorded, with today's commitments; all GPUs above are on demand.
->>>>>>> fix27a
+        today: as recorded, with services and today's commitments; all GPUs above are on demand.
         lever: the one of `one_lever`; null where the plan has no lever.
         one_lever: the cheapest plan of the first part with one lever.
         hindsight: the best plan of the program that knows the later part; null where none meets
@@ -335,26 +330,10 @@ def _hindsight(later: RouteColumns, limits: PlanLimits, begin_s: float) -> HeldO
 
 
 def _today(columns: RouteColumns, begin_s: float) -> HeldOutCost:
-<<<<<<< HEAD
-    """Return the part as recorded: its GPUs on demand, above those that are there."""
-    jobs, weights = columns.jobs, weights_after(columns, begin_s)
-    start_s = jobs.submit_s + np.nan_to_num(jobs.wait_s)
-    types, services = jobs.gpu_type.to_numpy(), columns.service_gpus
-    usd: float | None = sum(market.held_usd_per_h for market in columns.markets)
-    for gpu_type, market, serving in zip(columns.types, columns.markets, services, strict=True):
-        rows = types == gpu_type
-        held = columns.bins.means(start_s[rows], (start_s + jobs.run_s)[rows], jobs.gpus[rows])
-        if market.on_demand_usd is None or usd is None:
-            usd = None
-            continue
-        above = np.maximum(0.0, held + serving - market.standing)
-        usd += float(above @ weights) * market.on_demand_usd
-=======
     """Return the part as recorded, with today's commitments and the rest on demand."""
     jobs = columns.jobs
     usd = recorded_usd_per_h(columns, begin_s)
     committed = sum(market.standing_today - market.owned for market in columns.markets)
->>>>>>> fix27a
     counted: IntArray = np.flatnonzero(~jobs.is_deferred & (jobs.submit_s >= begin_s))
     wait_s = jobs.wait_s[counted]
     recorded_s = wait_s[~np.isnan(wait_s)]

@@ -111,13 +111,9 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     trace = plan_trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
-<<<<<<< HEAD
-    prices, offered = markets_of(request, jobs)
+    prices, offered, committed_today = markets_of(request, jobs)
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
-=======
-    prices, offered, committed_today = markets_of(request, jobs)
->>>>>>> fix27a
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
     paid.check_budget(budget_usd_per_h)
