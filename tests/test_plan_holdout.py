@@ -225,7 +225,7 @@ def test_the_command_says_what_held_and_what_a_short_log_does(gpuplan, tmp_path)
     out, _ = answer(20, "--target", "p95_wait <= 1h")
     assert "With at most so many GPUs, replayed" in out and "this plan" in out
     out, _ = answer(20, "--target", "p95_wait <= 6h")
-    assert re.search(r"and rent the rest, with at most \d GPUs in all for", out)
+    assert re.search(r"and rent the rest, with at most \d GPUs in all, for", out)
 
 
 def test_json_has_the_replays(gpuplan, tmp_path):
