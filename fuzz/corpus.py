@@ -140,6 +140,15 @@ def job_logs() -> dict[str, tuple[str, dict[str, bytes], tuple[str, ...]]]:
 
 
 @cache
+def kueue_site() -> bytes:
+    """Return the queues of the sample site of Kueue, and its first 30 workloads."""
+    dump = json.loads((ROOT / "sample_traces" / "kueue" / "workloads.json").read_bytes())
+    jobs = [item for item in dump["items"] if item["kind"] == "Workload"]
+    queues = [item for item in dump["items"] if item["kind"] != "Workload"]
+    return json.dumps({**dump, "items": [*queues, *jobs[:30]]}).encode()
+
+
+@cache
 def price_lists() -> dict[str, tuple[str, bytes]]:
     """Return price lists of every format: name -> (file name, bytes)."""
     from support_prices import WHOLE

@@ -19,7 +19,7 @@ from fuzz.values import DURATIONS, NUMBERS, PATHS, TEXTS, TIMES
 
 WRITES = {
     *("--output", "--plot", "--timeline", "--junit", "--save-model", "--cache"),
-    "--contracts-out",
+    *("--contracts-out", "--mail"),
 }
 """Options that name outputs."""
 WORK = {

@@ -36,6 +36,8 @@ MODULES = {
     "pal": "mixed.pal",
     "sia": "mixed.sia",
     **dict.fromkeys(ABOUT, "spot.policies"),
+    "kueue": "kueue",
+    "kai": "kai",
 }
 """Policy -> its file in `gpuplan.planner.policies`, which has a ``POLICY`` or ``POLICIES``."""
 

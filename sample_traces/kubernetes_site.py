@@ -1,8 +1,8 @@
 """A synthetic Kubernetes cluster of four teams that share GPUs by Kueue, in three formats.
 
-Jobs are drawn, then admitted by a plain rule: each cluster queue tries its jobs by priority and
-age, those within their own quota come before those that borrow, and nothing is preempted. So waits
-exist, quotas bind, and teams borrow what others do not use. Nothing here was recorded.
+Jobs are drawn, then admitted as Kueue does where no queue may preempt: in each cycle the first job
+of every queue by priority and age, those that borrow least first. So waits exist, quotas bind, and
+teams borrow what others do not use. Nothing here was recorded.
 """
 
 from __future__ import annotations
@@ -129,45 +129,84 @@ def draw_jobs(rng: np.random.Generator) -> list[SampleJob]:
 
 
 def admit(jobs: Sequence[SampleJob]) -> None:
-    """Set when each job starts, by quotas and borrowing, at whole seconds."""
-    total = _by_flavor((team.flavor, team.quota) for team in TEAMS)
+    """Set when each job starts, by the rules of Kueue without preemption, at whole seconds."""
     used: dict[str, int] = defaultdict(int)
-    held: dict[str, int] = defaultdict(int)
-    waiting: list[SampleJob] = []
+    waiting: dict[str, list[SampleJob]] = {team.name: [] for team in TEAMS}
     ends: list[tuple[int, int]] = []
     by_number = {job.number: job for job in jobs}
     arrivals = [*jobs]
+    parked: set[int] = set()
     while arrivals or ends:
         now = min([*(job.submit_s for job in arrivals[:1]), *(end for end, _ in ends[:1])])
         while ends and ends[0][0] == now:
-            _, number = heapq.heappop(ends)
-            done = by_number[number]
+            done = by_number[heapq.heappop(ends)[1]]
             used[done.team.name] -= done.gpus
-            held[done.team.flavor] -= done.gpus
+            parked.clear()
         while arrivals and arrivals[0].submit_s == now:
-            waiting.append(arrivals.pop(0))
-        while (job := _next(waiting, used, held, total)) is not None:
-            waiting.remove(job)
-            used[job.team.name] += job.gpus
-            held[job.team.flavor] += job.gpus
-            job.start_s = now
-            heapq.heappush(ends, (now + job.run_s, job.number))
+            job = arrivals.pop(0)
+            waiting[job.team.name].append(job)
+        while heads := _heads(waiting, parked):
+            for job in _cycle(heads, used, parked):
+                waiting[job.team.name].remove(job)
+                job.start_s = now
+                heapq.heappush(ends, (now + job.run_s, job.number))
 
 
-def _next(
-    waiting: Sequence[SampleJob],
-    used: dict[str, int],
-    held: dict[str, int],
-    total: dict[str, int],
-) -> SampleJob | None:
-    """Return the job to admit next: without borrowing first, then by priority and age."""
-    fitting = []
-    for job in waiting:
-        team, after = job.team, used[job.team.name] + job.gpus
-        limit = float("inf") if team.borrowing is None else team.quota + team.borrowing
-        if after <= limit and held[team.flavor] + job.gpus <= total[team.flavor]:
-            fitting.append((after > team.quota, -job.priority, job.submit_s, job.uid, job))
-    return min(fitting, key=lambda row: row[:4])[4] if fitting else None
+def _heads(waiting: dict[str, list[SampleJob]], parked: set[int]) -> list[SampleJob]:
+    """Return the first job of each queue, by priority and age, that is not parked."""
+    active = ([job for job in jobs if job.number not in parked] for jobs in waiting.values())
+    return [min(jobs, key=_age) for jobs in active if jobs]
+
+
+def _age(job: SampleJob) -> tuple[int, int, str]:
+    return -job.priority, job.submit_s, job.uid
+
+
+def _cycle(
+    heads: Sequence[SampleJob], used: dict[str, int], parked: set[int]
+) -> Iterator[SampleJob]:
+    """Yield the heads that are admitted: those that borrow least come first.
+
+    One that did not fit when the cycle began is parked until a job ends. If it needs only what its
+    cohort has, it keeps that for itself until the cycle ends.
+    """
+    held = dict(used)
+    kept: dict[str, int] = defaultdict(int)
+    plans = [(_height(job, held), _age(job), _fits(job, held), job) for job in heads]
+    for height, _, fitted, job in sorted(plans, key=lambda plan: plan[:2]):
+        name, limit = job.team.name, _limit(job.team)
+        taken = {team.name: used[team.name] + kept[team.name] for team in TEAMS}
+        if fitted and _fits(job, taken):
+            used[name] += job.gpus
+            yield job
+        elif not fitted:
+            parked.add(job.number)
+            most = limit if height else job.team.quota
+            if height < 2:
+                kept[name] = max(0, min(job.gpus, most - used[name]))
+
+
+def _fits(job: SampleJob, held: dict[str, int]) -> bool:
+    """Return whether a job is within the limit of its queue and the GPUs of its flavor."""
+    same = [team for team in TEAMS if team.flavor == job.team.flavor]
+    free = sum(team.quota - held.get(team.name, 0) for team in same)
+    return job.gpus <= free and held.get(job.team.name, 0) + job.gpus <= _limit(job.team)
+
+
+def _limit(team: Team) -> int:
+    """Return the most GPUs that a queue may hold."""
+    everything = sum(other.quota for other in TEAMS if other.flavor == team.flavor)
+    return everything if team.borrowing is None else team.quota + team.borrowing
+
+
+def _height(job: SampleJob, held: dict[str, int]) -> int:
+    """Return 0 for a job within the quota of its queue, 1 within its cohort's, else 2."""
+    team = job.team
+    if held.get(team.name, 0) + job.gpus <= team.quota:
+        return 0
+    kin = [other for other in TEAMS if (other.cohort, other.flavor) == (team.cohort, team.flavor)]
+    free = sum(other.quota - held.get(other.name, 0) for other in kin)
+    return 1 if job.gpus <= free else 2
 
 
 def _by_flavor(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:

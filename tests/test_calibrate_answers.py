@@ -14,6 +14,7 @@ from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.infer import complete
 from gpuplan.planner.twin.lacks import lacks_of, lacks_text
 from gpuplan.planner.twin.score import advice, score_run, shown_alike, wait_note
+from gpuplan.planner.twin.settings import ADDED
 from gpuplan.simkit.twin.simulator import replay_site
 
 CONF = """NodeName=n[1-2] Gres=gpu:a100:4 CPUs=64 RealMemory=512000
@@ -120,7 +121,7 @@ def test_the_headline_has_one_unit_and_no_error_below_the_best(monkeypatch):
     def said(error_s, ties_s):
         score = SimpleNamespace(mae_s=error_s, within=0.7, jobs=100)
         return calibration_headline(SimpleNamespace(
-            score=score, noise_floor=SimpleNamespace(mae_s=ties_s), chosen="limits",
+            score=score, noise_floor=SimpleNamespace(mae_s=ties_s), chosen="limits", added=ADDED,
             work=SimpleNamespace(jobs=SimpleNamespace(id=np.arange(100))), earlier_jobs=0,
         ))  # fmt: skip
 

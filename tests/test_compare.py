@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from support_kueue import cluster_queue, write_list
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import UsageError
@@ -123,7 +124,9 @@ def test_a_policy_may_measure_what_no_other_does(tmp_path):
 def test_fractions_of_a_gpu_are_the_same_work_under_every_policy(policy, tmp_path):
     path = write_trace(tmp_path / "t.parquet", [0, 0, 5], [3600.0] * 3, [0.5, 0.25, 1.5])
     jobs = jobs_of(read_trace(path, Selection(), columns=COLUMNS), np.random.default_rng(0))
-    run = POLICIES[policy].run(jobs, {}, np.random.default_rng(0))
+    site = write_list(tmp_path / "site.json", [cluster_queue("all", 8, None)])
+    values = {"site": str(site)} if "site" in POLICIES[policy].settings else {}
+    run = POLICIES[policy].run(jobs, values, np.random.default_rng(0))
     if policy in BASELINES:  # on other GPUs than recorded the same work takes other GPU time
         assert run.results["gpu_h"] == pytest.approx(run.frame["gpu_s"].sum() / 3600)
         return

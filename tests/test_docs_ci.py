@@ -400,3 +400,51 @@ def test_an_edit_of_slurm_conf_gets_one_comment_per_team(project, service, monke
     ours = [one["body"] for one in service.comments if "gpuplan slurm.conf" in one["body"]]
     assert len(ours) == 1 and "no wait changes" in ours[0]
     assert len(service.ours) == 1  # that of the other job is as it was
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["github", pytest.param("gitlab", marks=pytest.mark.slow)])
+def test_an_edit_of_quotas_gets_one_comment_per_team(project, service, monkeypatch, name):
+    (project / "tools" / "git").unlink()  # the one before the change is in a real repository
+
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
+        subprocess.run(["git", *who, *words], cwd=project, check=True, capture_output=True)
+
+    if name == "github":
+        monkeypatch.setenv("GITHUB_ACTIONS", "true")
+        monkeypatch.setenv("GITHUB_BASE_REF", "main")
+        steps = github_steps("kueue-github.yml")
+    else:
+        monkeypatch.setenv("GITLAB_TOKEN", TOKEN)
+        monkeypatch.setenv("CI_MERGE_REQUEST_TARGET_BRANCH_NAME", "main")
+        steps = gitlab_steps("kueue-gitlab.yml")
+    sample = ROOT / "sample_traces" / "kueue" / "workloads.json"
+    shutil.copy(sample, project / "kueue.json")
+    (project / "kueue").mkdir()
+    objects = [thing for thing in json.loads(sample.read_text())["items"]
+               if thing["kind"] != "Workload"]  # fmt: skip
+    file = project / "kueue" / "queues.yaml"
+    file.write_text(yaml.safe_dump_all(objects))
+    git("init")
+    git("remote", "add", "origin", ".")
+    git("add", "kueue")
+    git("commit", "-m", "quotas")
+    for thing in objects:
+        if thing["kind"] == "ClusterQueue":
+            for group in thing["spec"]["resourceGroups"]:
+                for flavor in group["flavors"]:
+                    for resource in flavor["resources"]:
+                        resource["nominalQuota"] = int(resource["nominalQuota"]) * 3 // 4
+    file.write_text(yaml.safe_dump_all(objects))
+    code, said = run(project, steps)
+    assert code == 1 and "gate tripped: p95_wait_growth[any team] > 20%" in said, said
+    (comment,) = (one["body"] for one in service.comments if "gpuplan kueue" in one["body"])
+    assert comment.startswith("<!-- gpuplan kueue -->\n\n**site kueue: ")
+    for queue in ("team-a", "team-b"):
+        assert f"| {queue} |" in comment
+    git("checkout", "kueue")
+    code, said = run(project, steps)
+    assert code == 0 and "comment is up to date" in said, said
+    ours = [one["body"] for one in service.comments if "gpuplan kueue" in one["body"]]
+    assert len(ours) == 1 and "no wait changes" in ours[0]

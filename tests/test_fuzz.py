@@ -21,6 +21,7 @@ CASES = {
     "lending": 10,
     "several GPU types": 10,
     "sharing": 20,
+    "metrics": 20,
     "demand": 20,
 }
 LONGEST_S = 60
@@ -116,6 +117,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
     }
     reads |= {
         "--invoice",
+        "--metrics",
         "--slurm-conf",
         "--scontrol",
         "--sacctmgr",
@@ -124,6 +126,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--before",
         "--after",
         "--baseline",
+        "--site",
     }
     assert path_options() == WRITES | reads, "say in fuzz/options.py whether it is written"
 

@@ -280,7 +280,7 @@ PURE = re.compile(
     r"|ftf_\w+|slowdown_\w+|switches|migrations|rounds(_above_gap)?|solver_gap_max"  # of rounds
     r"|utilization_by_type\.NAME"  # a share by GPU type
     r"|unfinished|never_(placed|started)|starving|evictions|guarantees|spot_runs|\w+_evictions|hp_\w+|\w+_rate|mean_eta"
-    r"|(rejected|skipped)_by_reason\.NAME|explained_by_chance|(available|supply)\.(mean|least|most)|scv\.(low|high|value)"
+    r"|(rejected|skipped)_by_reason\.NAME|left_out\.NAME|explained_by_chance|(available|supply)\.(mean|least|most)|scv\.(low|high|value)"
 )
 """Fields that have no unit: the end of the path, its last name or the last two."""
 

@@ -6,6 +6,8 @@ import pytest
 import support_golden
 from support_golden import FOLDER, golden
 
+pytestmark = pytest.mark.timeout(600)  # all commands, on a clean checkout with their kernels
+
 
 @pytest.fixture(scope="module")
 def found():

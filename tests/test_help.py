@@ -130,6 +130,7 @@ MADE_FIRST = {
     "share": [("profile", "resnet152.csv", "--slo", "100ms", "-o", "functions.toml")],
     "options": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
     "eta": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
+    "waste": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
     "waits": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
     "whatif": [("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", "-o", "twin.toml")],
 }

@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 from support_ingest import ingest_text, utc
 from support_schedulers import SACCT, SACCT_JOBS, SACCT_JSON, SACCT_P
@@ -9,6 +10,7 @@ from support_slurm import DEFAULTS, HEADER, at, log, notes
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.log_formats.sacct_command import SACCT_COMMAND
+from gpuplan.analysis.log_formats.slurm_cells import elapsed_s, time_limit_s
 
 
 @pytest.mark.parametrize(
@@ -383,3 +385,10 @@ def test_json_bad_records(tmp_path, change):
 def test_json_without_jobs_is_refused(tmp_path):
     with pytest.raises(InputError, match="has no member 'jobs'"):
         ingest_text(tmp_path, '{"meta": {}}', source_format="slurm")
+
+
+def test_digits_of_other_scripts_are_no_numbers():
+    """An Arabic 3 is a digit in Unicode, which Slurm writes no number with."""
+    cells = pl.DataFrame({"cell": ["02:0\u0663:00", "\u0663-00:00:10", "02:03:00"]})
+    for reading in (elapsed_s("cell"), time_limit_s(pl.col("cell"))):
+        assert cells.select(reading.alias("s"))["s"].to_list() == [None, None, 7380]

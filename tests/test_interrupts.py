@@ -32,6 +32,7 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "whatif": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--add-nodes", "1"),
     "eta": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--gpus", "8", "--limit", "4h"),
     "waits": ("SITE/sacct.txt",),
+    "waste": ("SITE/sacct.txt",),
     "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
     "diff": ("RESULT", "RESULT"),
     "synth": ("--like", "TRACE", "--jobs", "20", "-o", "DIR/s.parquet"),
@@ -45,6 +46,26 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "size": ("TRACE", "--target", "mean_wait <= 1h"),
     "demo": ("--help",),
 }
+
+
+KUEUE = {  # the same on a dump of Kueue
+    "calibrate": ("KUEUE",),
+    "whatif": ("KUEUE", "--site", "KUEUE", "--set", "clusterqueue.team-a.nominalQuota=16"),
+    "simulate": ("KUEUE", "--policy", "kueue", "--site", "KUEUE"),
+}
+
+
+@pytest.mark.parametrize("name", KUEUE)
+def test_a_closed_pipe_is_not_an_error_on_kueue(gpuplan, monkeypatch, name):
+    dump = Path(sample_traces.__file__).parent / "kueue" / "workloads.json"
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
+        code, _, err = gpuplan(name, *(str(dump) if word == "KUEUE" else word
+                                       for word in KUEUE[name]))  # fmt: skip
+    assert code == 0, err
+    assert "Traceback" not in err and "error" not in err.lower().replace("mean error", "")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

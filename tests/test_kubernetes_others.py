@@ -57,6 +57,15 @@ def test_submissions_are_attempts(tmp_path):
     assert (job["attempts"], job["duration_s"], job["requeue_s"]) == (2, 85, 10)
 
 
+def test_a_run_in_two_listings_counts_once_as_the_last_one_has_it(tmp_path):
+    early = run("r", [submission(0, 5, None, "running")], status="running", id="1")
+    late = run("r", [submission(0, 5, 90)], id="1")
+    jobs, _ = jobs_of(tmp_path, listing(early), listing(late))
+    assert {name: (job["state"], span(job)) for name, job in jobs.items()} == {
+        "r": ("completed", (0, 5, 90))
+    }
+
+
 def test_runs_that_are_no_jobs(tmp_path):
     waits = run("w", [submission(0, 1, None, job_provisioning_data=None)], status="submitted")
     never = run("n", [submission(0, 1, 9, job_provisioning_data=None)], status="failed")

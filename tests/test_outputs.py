@@ -18,10 +18,10 @@ trace = "t.parquet"
 [study.characterize]
 """
 READS = {
-    "bill": {"contracts", "invoice", "trace"},
-    "calibrate": {"trace", "sacctmgr", "scontrol", "slurm_conf", "sshare"},
+    "bill": {"contracts", "invoice", "trace", "twin"},
+    "calibrate": {"trace", "sacctmgr", "scontrol", "site", "slurm_conf", "sshare"},
     "characterize": {"contracts", "trace"},
-    "compare": {"contracts", "trace", "checkpoints"},
+    "compare": {"contracts", "trace", "checkpoints", "site"},
     "diff": {"old", "new"},
     "eta": {"queue", "trace", "twin"},
     "forecast": {"contracts", "trace"},
@@ -34,12 +34,13 @@ READS = {
     "report": {"baseline", "contracts", "source", "cache"},
     "run": {"source", "cache"},
     "share": {"functions", "trace"},
-    "simulate": {"contracts", "trace", "checkpoints"},
+    "simulate": {"contracts", "trace", "checkpoints", "site"},
     "size": {"contracts", "trace", "twin"},
     "sweep": {"contracts", "trace", "checkpoints"},
     "synth": {"like", "model"},
     "waits": {"trace", "twin"},
-    "whatif": {"contracts", "after", "before", "slurm_conf", "trace", "twin"},
+    "waste": {"contracts", "metrics", "trace", "twin"},
+    "whatif": {"contracts", "after", "before", "kueue_site", "slurm_conf", "trace", "twin"},
 }
 WRITES = {
     "bill": {"contracts_out", "out", "plot"},
@@ -66,6 +67,7 @@ WRITES = {
     "sweep": {"out", "plot", "timeline"},
     "synth": {"output", "save_model"},
     "waits": {"out", "plot"},
+    "waste": {"mail", "out", "plot"},
     "whatif": {"out", "plot"},
 }
 """Options and arguments of every command that are paths."""

@@ -12,6 +12,7 @@ from support_traces import write_trace
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.lending import lending_of
+from gpuplan.planner.plan.levers import rented_usd_per_h
 from gpuplan.planner.plan.program import cost_of
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.services import ServiceLoad
@@ -79,6 +80,7 @@ def test_services_are_demand_that_costs_what_its_gpus_cost():
     assert plan.whole.committed.tolist() == [2.0]  # the third is busy half of the time
     assert plan.whole.usd_per_h == pytest.approx(2 * 0.9 + 1.29 / 2)
     assert cost_of(plan.program, plan.whole) == pytest.approx(plan.whole.usd_per_h)
+    assert rented_usd_per_h(plan.program, plan.program.weights) == pytest.approx(2.5 * 1.29)
     cheap = plan_of(jobs, market(0.4, 1.29), services=services)
     assert cheap.whole.committed.tolist() == [3.0]
 

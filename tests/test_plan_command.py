@@ -175,3 +175,35 @@ def test_a_log_without_waits_is_planned_from_its_run_times(gpuplan, tmp_path):
     results = answer(gpuplan, path, *BOTH)
     assert results["today"]["jobs_without_wait"] == 300
     assert results["classes"][0]["name"] == "all"
+
+
+def test_levers_that_are_not_named_are_not_used(gpuplan, tmp_path):
+    hours = [3600.0 * h for h in range(40)]
+    path = write_trace(
+        tmp_path / "t.parquet", [*hours, *hours], [3600.0] * 80, [4.0] * 40 + [1.0] * 40
+    )
+    prices = ("--commit", "0.9", "--on-demand", "1.29", "--spot", "num_gpus = 1")
+    words = (*prices, "--spot-price", "0.3", "--serverless", "0.2")
+
+    def levers(*more):
+        code, out, err = gpuplan("plan", path, *words, *more, "--output-format", "json")
+        assert code == 0, err
+        results = json.loads(out)["results"]
+        return [lever["name"] for lever in results["levers"]], results["usd_per_month"]
+
+    plan = tmp_path / "plan.toml"
+    assert levers()[0] == ["commitment", "spot", "serverless"]
+    names, usd = levers("--levers", "commitment", "-o", plan)
+    assert names == ["commitment"] and usd == pytest.approx(5 * 0.9 * 730.5)
+    names, usd = levers("--levers", "none")
+    assert not names and usd == pytest.approx(5 * 1.29 * 730.5)
+    assert levers("--levers", "spot,commitment")[0] == ["commitment", "spot"]
+    code, out, _ = gpuplan("plan", path, "--keep", plan, "--output-format", "json")
+    assert code == 0
+    assert [lever["name"] for lever in json.loads(out)["results"]["levers"]] == ["commitment"]
+    code, _, err = gpuplan("plan", path, *prices, "--spot-price", "1", "--levers", "widths")
+    assert code == 2 and "--levers widths: needs --speedup" in err
+    code, _, err = gpuplan("plan", path, *words, "--levers", "hope")
+    assert code == 2 and "'hope', expected some of commitment, widths" in " ".join(err.split())
+    code, _, err = gpuplan("plan", path, "--commit", "0.9", "--levers", "none")
+    assert code == 2 and "no price to commit to it and none on demand" in " ".join(err.split())

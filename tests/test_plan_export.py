@@ -1,6 +1,5 @@
 """``gpuplan plan --export``: what is written, and that it is read back as what the plan says."""
 
-import importlib
 import json
 import shutil
 from collections import Counter
@@ -11,6 +10,7 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
+from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.notation import expand_hosts
@@ -161,12 +161,8 @@ def test_quotas_of_kueue_add_up_to_the_plan(exported):
 
 
 def test_kueue_is_read_back_by_the_reader_of_quotas(exported):
-    try:
-        reader = importlib.import_module("gpuplan.analysis.quota.kueue_site")
-    except ModuleNotFoundError:
-        pytest.skip("there is no reader of Kueue's configuration yet")
     folder, results = exported("kueue")
-    tables = reader.read_quota_site(folder / "kueue.json").tables
+    tables = read_quota_site(folder / "kueue.json").tables
     pool = sum(
         resource["nominalQuota"]
         for queue in tables["clusterqueue"].values()
@@ -218,6 +214,10 @@ def test_mistakes_of_an_export(gpuplan, trace, tmp_path):
 
     code, err = refused("--export", "slurm")
     assert code == 2 and "plan.conf, qos.txt, classes.csv in a folder" in err
+    code, _, err = gpuplan(
+        "report", trace, "--study", "plan", "--set", "plan.export=csv", "-o", tmp_path / "r"
+    )
+    assert code == 2 and "export" in err  # a document has no folder for it
     code, err = refused("--export", "nomad", "-o", tmp_path / "out")
     assert code == 2 and "nomad" in err
     code, err = refused("-o", tmp_path / "out")

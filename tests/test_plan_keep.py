@@ -9,10 +9,13 @@ import pytest
 from support_plan import jobs_from, market, program_of
 from support_traces import write_trace
 
+from gpuplan.planner.plan.growth import plan_growths
 from gpuplan.planner.plan.kept import OldPlan, keep_plan
+from gpuplan.planner.plan.levers import rented_usd_per_h
 from gpuplan.planner.plan.plan_file import parse_plan, plan_text, read_plan
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.purchase import best, purchase
+from gpuplan.planner.plan.uncertainty import plan_intervals
 
 pytestmark = pytest.mark.kernels
 HOUR = 3600.0
@@ -235,6 +238,68 @@ def test_changes_that_matter_only_together_are_not_lost():
     first, second = (item.worth_usd_per_month for item in kept.items)
     assert first == pytest.approx(second) and not any(item.moved for item in kept.items)
     assert kept.keeping_usd_per_month == pytest.approx(first + second)
+
+
+def test_shares_that_break_a_limit_by_a_hair_shift():
+    # Spot makes a job longer by o; half of the jobs there are 1 + o / 2 times as slow: the bound.
+    hours = [3600.0 * h for h in range(40)]
+    jobs = jobs_from(hours, [HOUR] * 40, [1] * 40, job_class=["a"] * 40, spot="num_gpus = 1")
+    prices = market(None, 1.0, spot_usd=0.3)
+    columns = program_of(jobs, prices).columns
+    at = next(i for i, route in enumerate(columns.routes) if route.name == "spot")
+    slower = (1 + columns.time_s[at] / HOUR) / 2
+    anew = purchase(program_of(jobs, prices, limits=PlanLimits(slower=slower)))
+    assert anew.whole.share[at] == pytest.approx(0.5)
+
+    def kept_with(share):
+        old = OldPlan({}, {("a", "", "1"): {"base": 1 - share, "spot": share}})
+        bought, kept = keep_plan(anew, old)
+        return bought.whole.share[at], kept.items[0]
+
+    share, item = kept_with(0.51)
+    assert not item.moved and not item.reason and share == pytest.approx(0.5)
+    share, item = kept_with(0.49)  # within the bound: as it is
+    assert not item.moved and share == pytest.approx(0.49)
+    _, item = kept_with(0.55)
+    assert item.moved and item.reason == "the old value breaks a limit"
+
+
+def test_growth_intervals_and_cheaper_plans_of_what_stays():
+    # 41 GPUs all the time, of which the older plan commits to 40: the other stays on demand.
+    jobs = jobs_from([0], [40 * HOUR], [41], job_class=["a"])
+    anew = purchase(program_of(jobs, market(0.9, 1.29), limits=PlanLimits(slower=1.1)))
+    old = OldPlan({"": 40.0}, {("a", "", "over 32"): {"base": 1.0}})
+    bought, kept = keep_plan(anew, old)
+    assert not any(item.moved for item in kept.items)
+    assert bought.all_committed.tolist() == [40.0]
+    assert bought.whole.usd_per_h == pytest.approx(40 * 0.9 + 1.29)
+    (same, grown) = plan_growths(bought, (0.0, 1.0))
+    assert same.usd_per_month == pytest.approx((40 * 0.9 + 1.29) * 730.5)
+    assert same.best_committed[0].gpus == 41 and grown.best_committed[0].gpus == 82
+    assert same.regret_share == pytest.approx((40 * 0.9 + 1.29) / (41 * 0.9) - 1)
+    intervals = plan_intervals(bought, seed=0, resamples=3)
+    assert intervals.usd_per_month.low == pytest.approx((40 * 0.9 + 1.29) * 730.5)
+    assert intervals.committed[0].low_gpus == pytest.approx(41)
+    # A term that goes on counts among what is committed to, and is not a saving.
+    held = market(0.9, 1.29, held=40.0, held_usd=0.8)
+    term = purchase(program_of(jobs, held))
+    assert term.all_committed.tolist() == [41.0]
+    assert plan_growths(term, (1.0,))[0].best_committed[0].gpus == 82
+    rented = rented_usd_per_h(term.program, term.program.weights)
+    assert rented == pytest.approx(40 * 0.8 + 1.29)
+
+
+def test_holdout_and_delays_stay(steps, tmp_path, answer):
+    file = tmp_path / "plan.toml"
+    words = ("--holdout", "40%", "--provision-delay", "5m", "--release-delay", "1m")
+    first = answer(steps, *BOTH, *words, "--billing", "1h", "-o", file)["results"]
+    plan = read_plan(file)
+    assert (plan.options.holdout, plan.options.provision_s) == (0.4, 300)
+    kept = answer(steps, "--keep", file)
+    assert kept["results"]["replay"] == first["replay"]
+    assert kept["parameters"]["holdout"] == 0.4
+    other = answer(steps, "--keep", file, "--provision-delay", "10m", "--holdout", "0.2")
+    assert other["parameters"]["holdout"] == 0.2
 
 
 def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):

@@ -18,10 +18,11 @@ from gpuplan.planner.money.commitment import CommitmentOffer, CommitmentPlan
 from gpuplan.planner.money.commitment_texts import TermOffer
 from gpuplan.planner.money.gpus_in_use import gpus_in_use
 from gpuplan.planner.plan.optimum import optimum
-from gpuplan.planner.plan.partition import first_groups, single_bins
+from gpuplan.planner.plan.partition import first_groups, groups_in_a_row, single_bins, turns
 from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program, run_deferred
 from gpuplan.planner.plan.purchase import best, gap_share
 from gpuplan.planner.plan.routes import RouteSettings
+from gpuplan.planner.plan.uncertainty import block_weights, blocks_of, reweighted
 from gpuplan.planner.sweep.ski_rental import ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.workload import Workload
@@ -199,11 +200,11 @@ job_lists = st.lists(
 laws = settings(max_examples=25, deadline=None)
 
 
-def drawn_program(drawn, **options):
+def drawn_program(drawn, defer=None, **options):
     submit, run, gpus, label, types = zip(*sorted(drawn), strict=True)
     jobs = jobs_from(
         [60.0 * s for s in submit], [97.0 * r for r in run], gpus,
-        job_class=label, gpu_type=types, spot="num_gpus <= 8",
+        job_class=label, gpu_type=types, spot="num_gpus <= 8", defer=defer,
     )  # fmt: skip
     speedup = table_speedup(a=[(1, 1.0), (2, 1.7), (4, 2.9), (8, 4.4)], b=[(4, 4.0), (8, 7.0)])
     limits = PlanLimits(slower=1.2, spot_max=0.4)
@@ -219,6 +220,33 @@ def test_groups_of_bins_are_exact(drawn):
     each = optimum(program, (single_bins(bins),) * len(program.columns.types))
     assert grouped.usd_per_h == pytest.approx(each.usd_per_h, rel=2e-9)
     assert cost_of(program, grouped) == pytest.approx(grouped.usd_per_h)
+
+
+@given(
+    job_lists, st.sampled_from([0.0, 40.0, 900.0, 5000.0]), st.lists(st.integers(0, 19), min_size=2)
+)
+@laws
+def test_groups_of_bins_are_exact_with_deferred_work(drawn, within_s, draws):
+    drawn = [*drawn, (5, 7, 1, "b", "A")]
+    program = drawn_program(drawn, defer="job_class = 'b'", within_s=within_s)
+    columns = program.columns
+    block = blocks_of(columns.bins)
+    draws = np.array(draws) % (block.max() + 1)
+    for weighted in (program, reweighted(program, block_weights(block, draws), block)):
+        grouped = optimum(weighted)
+        each = optimum(weighted, (single_bins(columns.bins.count),) * len(columns.types))
+        assert grouped.usd_per_h == pytest.approx(each.usd_per_h, rel=2e-7, abs=1e-9)
+        assert cost_of(weighted, grouped) == pytest.approx(grouped.usd_per_h)
+
+
+def test_groups_in_a_row_are_cut_where_bins_change_sides():
+    row = groups_in_a_row(8, 2)
+    assert row.last.tolist() == [3, 7] and row.is_in_a_row
+    side = np.array([1, 0, -1, -1, 1, 1, 0, 1])
+    begins = turns(side > 0, side < 0, row)
+    assert begins.nonzero()[0].tolist() == [2]  # at 4 a group begins anyway
+    assert row.cut(begins).group.tolist() == [0, 0, 1, 1, 2, 2, 2, 2]
+    assert row.cut(np.zeros(8, bool)) is row
 
 
 @given(job_lists)

@@ -14,6 +14,7 @@ from support_schemas import FOLDER, schema_of
 
 from gpuplan.cli.app.lazy import COMMANDS
 
+pytestmark = pytest.mark.timeout(600)  # all commands, on a clean checkout with their kernels
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema comes with the dev extra")
 referencing = pytest.importorskip("referencing", reason="it comes with jsonschema")
 

@@ -288,7 +288,7 @@ def test_a_change_that_happened_is_predicted(gpuplan, twin):
         (("--set=account.nlp.user.x.MaxJobs=3",), "no user x"),
         (("--set=qos.normall.Priority=3",), "no qos normall (did you mean normal?)"),
         (("--set=qos.normal.GrpTRES.gpus=3",), "qos.normal.GrpTRES.gpus: found '3', expected GPUs"),
-        (("--set=event.0=3",), "event: found '3', expected a list"),
+        (("--set=event.0=3",), "event.0: found '3', expected a list"),
         (("--set=calibration.level=bf",), "calibration cannot be set"),
         (("--set=priority.PriorityMaxAge=nan",), "expected a time such as"),
         (("--set=partition.a100.TRESBillingWeights=x",), "the model does not use it"),

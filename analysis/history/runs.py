@@ -35,10 +35,20 @@ RUNNING = {"running": IS_RUNNING.sum(), "untimed": UNTIMED.sum(), "last_us": END
 """Of all jobs of a log: those still running, those of them without a run time, the last instant."""
 
 
+LEAST_LOST_S = 1e-3
+
+
 def requeue_s() -> pl.Expr:
-    """Return the seconds between the runs of a job, of the column `RUNS`; null for one run."""
-    run = _started()
+    """Return the seconds of a job that are neither its first wait nor its duration.
+
+    They lie between its runs, and in runs whose work was lost where the duration is that of the
+    last one; of the columns `RUNS` and ``duration_s``; null for one run.
+    """
+    run, field = _started(), pl.element().struct.field
     gap = run.list.eval(_gap_s()).list.sum()
+    length_s = (field("end") - field("start")).dt.total_microseconds().clip(0) / MICROS
+    lost = run.list.eval(length_s).list.sum() - pl.col("duration_s")
+    gap += pl.when(lost > LEAST_LOST_S).then(lost).otherwise(0.0)
     return pl.when(run.list.len() > 1).then(gap)
 
 

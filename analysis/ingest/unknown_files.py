@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
-from gpuplan.analysis.kubernetes.refusals import not_kubernetes_json, other_answer
+from gpuplan.analysis.kubernetes.refusals import not_kubernetes_json, opencost, other_answer
 from gpuplan.analysis.log_formats.format import NAME_COLUMNS
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.price_formats.registry import price_formats
@@ -82,6 +82,7 @@ def unknown_log(head: Head) -> InputError:
     return (
         odd_text(head)
         or of_a_cluster
+        or opencost(head.path, head.data, head.table_columns)
         or other_table(head)
         or header_error(head, columns)
         or _unknown_log(head)

@@ -14,6 +14,7 @@ from gpuplan.analysis.invoices.charges import AMOUNT, USAGE, Invoice
 from gpuplan.analysis.invoices.focus import FOCUS, NEEDED, as_focus
 from gpuplan.analysis.invoices.format import NOTHING, InvoiceCells, InvoiceFormat
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
+from gpuplan.analysis.kubernetes.refusals import opencost
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
@@ -133,6 +134,8 @@ def _recognized(columns: Sequence[str]) -> InvoiceFormat | None:
 
 
 def _unknown(head: Head, columns: Sequence[str]) -> InputError:
+    if (refusal := opencost(head.path, head.data, columns)) is not None:
+        return refusal
     named = {as_focus(name) for name in columns}
     missing = [name for name in NEEDED if name not in named]
     if len(missing) < len(NEEDED):

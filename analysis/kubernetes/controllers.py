@@ -38,6 +38,8 @@ VOLCANO_ENDS = {
     "Terminated": "cancelled",
     "Aborted": "cancelled",
 }
+JOB_SET = "JobSet"
+A_START = "its start: add its Jobs or pods, kubectl get pods,jobs,nodes"
 DEADLINE = "DeadlineExceeded"
 
 
@@ -112,6 +114,7 @@ class _ControllerStatus(Struct):
     started: datetime | None = member(name="startTime", default=None)
     completed: datetime | None = member(name="completionTime", default=None)
     ended: datetime | None = member(name="endTime", default=None)
+    ray_cluster: str | None = member(name="rayClusterName", default=None)
     job_status: str | None = member(name="jobStatus", default=None)
     state: _VolcanoState | None = None
     retries: int | None = member(name="retryCount", default=None)
@@ -127,12 +130,29 @@ AS_CONTROLLER = msgspec.json.Decoder(_Controller)
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerJob:
+    """The job of a controller.
+
+    Attributes:
+        job: from the controller alone.
+        makers: uids of what made it.
+        pods_as: names under which its pods would be found.
+    """
+
+    job: KubeJob
+    makers: set[str]
+    pods_as: set[str]
+
+
+@dataclass(frozen=True, slots=True)
 class PlainJob:
     """A batch Job, as far as it says which pods are one gang.
 
     Attributes:
         uid, namespace, name: the Job.
         completions, parallelism: pods in all, and at once.
+        makers: uids and names of what made it.
+        start: seconds after 1970; None before it.
     """
 
     uid: str
@@ -140,19 +160,28 @@ class PlainJob:
     name: str
     completions: int | None
     parallelism: int | None
+    makers: frozenset[str]
+    start: float | None
 
 
 def plain_job(item: KubeObject) -> PlainJob:
     """Return a batch Job. Raises ValueError where it cannot be read."""
-    spec = item.read(AS_CONTROLLER).spec
-    return PlainJob(item.uid, item.namespace, item.name, spec.completions, spec.parallelism)
+    made = item.read(AS_CONTROLLER)
+    owners = made.metadata.owners or ()
+    makers = frozenset(word for owner in owners for word in (owner.uid, owner.name) if word)
+    start = seconds(made.status.started) if made.status is not None else None
+    spec = made.spec
+    return PlainJob(
+        item.uid, item.namespace, item.name, spec.completions, spec.parallelism, makers, start
+    )
 
 
 def controller_job(
-    item: KubeObject, source: int, around: Surroundings
-) -> tuple[KubeJob, set[str]] | None:
-    """Return the job of a controller, and the uids of what made it; None for another kind.
+    item: KubeObject, source: int, around: Surroundings, children_start: float | None = None
+) -> ControllerJob | None:
+    """Return the job of a controller; None for another kind.
 
+    ``children_start`` is when the first Job that it made started: a JobSet does not say itself.
     Its GPUs are those that all its pods request. Raises ValueError where it cannot be read.
     """
     if item.kind == "Job" and item.api_group not in (BATCH, VOLCANO):
@@ -170,7 +199,11 @@ def controller_job(
         queue=made.spec.queue or labels.get("kueue.x-k8s.io/queue-name"),
         notes={"controller"},
     )
-    owners = {owner.uid for owner in meta.owners or () if owner.uid}
+    result = ControllerJob(
+        job,
+        {owner.uid for owner in meta.owners or () if owner.uid},
+        {name for name in (item.name, status.ray_cluster) if name},
+    )
     try:
         _set_gpus(job, list(_templates(item, made.spec)), around)
     except UnknownGpusError as error:
@@ -179,9 +212,9 @@ def controller_job(
         job.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
     if not job.gpus and job.fault is None and not around.include_cpu:
         job.left_out = "without_gpus"
-        return job, owners
-    _set_times(job, item, status)
-    return job, owners
+        return result
+    _set_times(job, item, status, children_start)
+    return result
 
 
 def _templates(item: KubeObject, spec: _ControllerSpec) -> Iterator[tuple[int, Template]]:
@@ -229,16 +262,21 @@ def _set_gpus(job: KubeJob, templates: list[tuple[int, Template]], around: Surro
     job.gpus, job.workers = gpus, max(workers, 1)
 
 
-def _set_times(job: KubeJob, item: KubeObject, status: _ControllerStatus) -> None:
+def _set_times(
+    job: KubeJob, item: KubeObject, status: _ControllerStatus, children_start: float | None
+) -> None:
     """Set when it ran, or leave it out where it has not started."""
     if item.kind == "Job" and item.api_group == VOLCANO:
         start, end, state, word = _volcano_times(status)
         job.attempt_count = 1 + max(0, status.retries or 0)
     else:
         start, end, state, word = _times(item, status)
+    start = start or children_start
     job.state, job.source_state = state, word
     if start is None and state == "running":
         job.left_out = "pending"
+    elif start is None and (state == "completed" or item.kind == JOB_SET):
+        job.fault = job.fault or ("missing", "start", "no time at which it started", A_START)
     elif start is None:
         job.state = "not_started"
     else:

@@ -150,6 +150,7 @@ def _job(name: str, pods: Sequence[PodRun]) -> KubeJob:
         notes=notes,
         left_out=first.left_out,
         fault=next((pod.fault for pod in pods if pod.fault is not None), None),
+        starts_over=len(attempts) > 1,
     )
     if job.attempt_count > 1 or len(attempts) > 1:
         job.notes.add("attempts")
@@ -242,7 +243,11 @@ def replica_of(pod: PodRun) -> tuple[str, ...]:
 
 
 def _most_pods_per_replica(pods: Sequence[PodRun]) -> int:
-    return max(Counter(map(replica_of, pods)).values(), default=1)
+    """Return the most pods that one replica had; replicas that run at once may share a name."""
+    by_replica: dict[tuple[str, ...], list[PodRun]] = defaultdict(list)
+    for pod in pods:
+        by_replica[replica_of(pod)].append(pod)
+    return max((-(-len(same) // _attempt(same).workers) for same in by_replica.values()), default=1)
 
 
 def gangs_of_jobs(jobs: Iterable[tuple[str, str, int | None, int | None]]) -> set[str]:

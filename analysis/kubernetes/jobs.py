@@ -64,6 +64,7 @@ class KubeJob:
         gpus, workers: requested or held.
         state, source_state: how it ended.
         past_s: seconds of earlier attempts, where nothing else is known of them.
+        starts_over: whether its duration is that of the last attempt, which did all its work.
         last_known: until when a running job is known to run; None where the log does not say.
         price: $ per hour of one instance, where the log says; ``cost`` what it cost.
         notes: what to count of it.
@@ -93,6 +94,7 @@ class KubeJob:
     reason: str | None = None
     wait_includes_attempts: bool | None = None
     past_s: float = 0.0
+    starts_over: bool = False
     last_known: float | None = None
     price: float | None = None
     cost: float | None = None
@@ -185,17 +187,21 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         if end is not None
     ]
     is_whole = len(lengths) == len(job.attempts) > 0
+    run_s, requeue_s = sum(lengths) + job.past_s, sum(gaps)
+    if job.starts_over and lengths:
+        run_s = lengths[-1]
+        requeue_s = job.attempts[-1].start - job.attempts[0].start
     return {
         "job_id": job.name,
         "user": job.user,
         "group": job.group or None,
         "job_class": job.job_class,
         "submit": _number(job.submit),
-        "wait_end": _number(job.attempts[0].start - job.past_s if job.attempts else None),
+        "wait_end": _number(_wait_end(job)),
         "start": _number(job.attempts[-1].start if job.attempts else None),
         "end": _number(ends[-1] if ends else None),
-        "seconds": _number(sum(lengths) + job.past_s) if is_whole else None,
-        "requeue_seconds": _number(sum(gaps)) if gaps else None,
+        "seconds": _number(run_s) if is_whole else None,
+        "requeue_seconds": _number(requeue_s) if gaps else None,
         "gpus": repr(float(job.gpus)),
         "workers": str(job.workers),
         "gpu_type": job.gpu_type,
@@ -218,6 +224,16 @@ def _cells(job: KubeJob) -> Mapping[str, Cell]:
         "price": _number(job.price),
         "cost": _number(job.cost),
     }
+
+
+def _wait_end(job: KubeJob) -> float | None:
+    """Return when a job first held GPUs: past attempts of known length ended before the last."""
+    if not job.attempts:
+        return None
+    start = job.attempts[0].start
+    if not job.past_s or job.submit is None:
+        return start
+    return max(start - job.past_s, min(job.submit, start))
 
 
 def _end(job: KubeJob, attempt: Attempt) -> float | None:

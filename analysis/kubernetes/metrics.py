@@ -25,6 +25,7 @@ from gpuplan.analysis.kubernetes.gpus import (
     INSTANCE_LABEL,
     NODE_REPLICAS,
     PRODUCT_LABELS,
+    RESERVATIONS,
     SHARED,
     WHOLE,
     clean_type,
@@ -58,7 +59,8 @@ MIG = re.compile(r"nvidia_com_mig_(?:\d+c_)?([1-7])g_(\d+)gb(?:_[a-z_]+)?")
 AT_ONCE_S = 60.0
 """Pods of a plain Job that were created within this time of the first may be a gang."""
 STEPS_AFTER_END = 2.0
-SLACK_S = 1e-3
+NEARLY_A_STEP = 0.9
+"""A pod is there at the end within this part of a step: scrapes jitter, exporters differ."""
 
 
 def written(name: str) -> str:
@@ -129,10 +131,11 @@ class _Pod:
     def _take_request(self, series: LabelledSeries, last: float, value: float) -> None:
         labels = series.labels
         requests = self.requests if series.name == REQUESTS else self.stand_ins
-        key = (labels.get("container", ""), labels.get("resource", ""))
+        container = labels.get("exported_container") or labels.get("container", "")
+        key = (container, labels.get("resource", ""))
         if key not in requests or (last, value) > requests[key]:
             requests[key] = (last, value)
-        node = labels.get("node") or labels.get("exported_node") or ""
+        node = labels.get("exported_node") or labels.get("node") or ""
         if node:
             first = series.samples[0][0]
             self.node_since = first if self.node_since is None else min(self.node_since, first)
@@ -283,6 +286,9 @@ def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
         user=labels.get(around.user_label or ""),
         priority=pod.priority,
     )  # fmt: skip
+    if namespace == RESERVATIONS:
+        run.left_out = "gpu_reservation"
+        return run
     try:
         count = in_gpus(_amounts(pod, around.gpu_resources), node_labels)
         run.gpus, run.notes = count.gpus, count.notes
@@ -325,7 +331,7 @@ def _set_times(run: PodRun, pod: _Pod, series: PodSeries, has_phases: bool) -> N
     ended = max((phase for phase in ENDED if phase in pod.phases), key=pod.phases.__getitem__,
                 default=None)  # fmt: skip
     answer_end = max(series.last.values(), default=0.0)
-    is_at_end = pod.last > answer_end - max(step_s, SLACK_S) + SLACK_S
+    is_at_end = pod.last >= answer_end - NEARLY_A_STEP * step_s
     reasons = sorted(pod.reasons)
     if ended is not None:
         run.state = end_state(ended, reasons)

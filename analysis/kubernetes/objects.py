@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +70,7 @@ class _Text(Struct):
 
 _AS_TEXT, _AS_IDENTITY = msgspec.json.Decoder(_Text), msgspec.json.Decoder(_Identity)
 _AS_LIST, _AS_WORD = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(str)
+_AS_ITEMS = msgspec.json.Decoder(list[Raw] | None)
 _AS_ANY = msgspec.json.Decoder()
 
 
@@ -178,6 +179,13 @@ def newest(kept: list[KubeObject]) -> KubeObject:
     if None in numbers:
         return kept[-1]
     return max(enumerate(kept), key=lambda item: (item[1].resource_version, item[0]))[1]
+
+
+def in_order(kept: Sequence[KubeObject]) -> list[KubeObject]:
+    """Return the versions of an object, the newest last: by number if all have one."""
+    if any(item.resource_version is None for item in kept):
+        return list(kept)
+    return sorted(kept, key=lambda item: item.resource_version or 0)
 
 
 def read_objects(stream: SourceStream) -> ObjectFile:
@@ -317,7 +325,7 @@ def _add_member(file: ObjectFile, text: Raw | memoryview) -> None:
                 _add(file, told.object, "", "", event)
         elif told.items and (kind.endswith("List") or not kind):
             of = kind.removesuffix("List")
-            for item in _AS_LIST.decode(told.items):
+            for item in _AS_ITEMS.decode(told.items) or ():  # Go writes null for an empty list
                 _add(file, item, of, (told.api_version or "") if of else "", "")
         else:
             _check_answer(file.path, told)

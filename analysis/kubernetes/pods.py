@@ -20,6 +20,7 @@ from gpuplan.analysis.kubernetes.gpus import (
 )
 from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.times import (
+    TRUE,
     StatusCondition,
     condition,
     earliest,
@@ -102,10 +103,9 @@ class _PodStatus(Struct):
     claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
 
     @property
-    def states(self) -> list[_ContainerState]:
-        """The states of all containers, and the last ones before a restart."""
-        statuses = [*(self.containers or ()), *(self.inits or ())]
-        return [s for status in statuses for s in (status.state, status.last) if s is not None]
+    def statuses(self) -> list[_ContainerStatus]:
+        """Those of all containers."""
+        return [*(self.containers or ()), *(self.inits or ())]
 
 
 class Pod(Struct):
@@ -300,12 +300,14 @@ def _claimed(
 
 
 def _set_times(run: PodRun, meta: PodMeta, status: _PodStatus, is_deleted: bool) -> None:
-    conditions, states = status.conditions, status.states
+    conditions = status.conditions
+    now = [item.state for item in status.statuses if item.state is not None]
+    states = [*now, *(item.last for item in status.statuses if item.last is not None)]
     started = [s.terminated.started for s in states if s.terminated is not None]
     started += [s.running.started for s in states if s.running is not None]
     run.start = true_at(conditions, "PodScheduled") or seconds(status.started) or earliest(started)
     if status.phase in ENDED:
-        finished = latest(s.terminated.finished for s in states if s.terminated is not None)
+        finished = latest(s.terminated.finished for s in now if s.terminated is not None)
         run.end = (
             finished
             or true_at(conditions, "DisruptionTarget")
@@ -334,7 +336,7 @@ def _set_times(run: PodRun, meta: PodMeta, status: _PodStatus, is_deleted: bool)
 
 def _reasons(status: _PodStatus) -> list[str]:
     target = condition(status.conditions, "DisruptionTarget")
-    reasons = [target.reason] if target is not None else []
+    reasons = [target.reason] if target is not None and target.status == TRUE else []
     return [reason for reason in (*reasons, status.reason) if reason]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
@@ -18,6 +19,10 @@ LOOK_BYTES = 1 << 12
 ANSWER = re.compile(rb'\s*(?:\{\s*"status"\s*:\s*"(?:success|error)"|\[\s*\{\s*"metric"\s*:)')
 """How an answer of Prometheus starts, and the bare array of promtool."""
 METRIC_NAME = re.compile(rb'"__name__"\s*:\s*"([a-zA-Z0-9_:]{1,80})"')
+OPENCOST = re.compile(
+    rb'\s*\{\s*"code"\s*:\s*\d+\s*,.*"(?:gpuCost|gpuHours|totalCost)"\s*:', re.DOTALL
+)
+OPENCOST_COLUMNS = frozenset({"Namespace", "Pod", "Container", "GPUCost", "TotalCost"})
 COMMANDS = (
     "kubectl get pods,jobs,nodes -A -o json > kube.json (with Kueue: kubectl get "
     "workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A -o json)"
@@ -59,4 +64,24 @@ def other_answer(path: Path, data: bytes) -> InputError | None:
         expected="kube_pod_created and others of the query in docs/formats/kubernetes.md",
         hint="name the metric where it is one of them: --source-format kube-metrics "
         "--metric NAME=FILE",
+    )
+
+
+def opencost(path: Path, data: bytes, columns: Collection[str]) -> InputError | None:
+    """Return the error for allocations of OpenCost, which are not read; None for anything else.
+
+    Args:
+        path: of the file.
+        data: its first bytes.
+        columns: of its first line, if it is a table.
+    """
+    if not OPENCOST.match(data) and not OPENCOST_COLUMNS <= set(columns):
+        return None
+    return InputError(
+        path,
+        "has allocations of OpenCost: dollars of pods by window, without submissions and waits; "
+        "gpuplan does not read them",
+        expected="a job log, and for dollars a price list or an invoice",
+        hint="jobs of the same Prometheus: kube-metrics, docs/formats/kubernetes.md; dollars: "
+        "gpuplan bill LOG --contracts FILE, or --invoice with FOCUS or AWS CUR 2.0",
     )

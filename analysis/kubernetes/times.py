@@ -22,11 +22,12 @@ class StatusCondition(Struct):
 
 
 def seconds(moment: datetime | None) -> float | None:
-    """Return seconds after 1970; None for no time, which programs also write as 1970 itself."""
+    """Return seconds after 1970; None for no time: programs write the year 1970, Go the year 1."""
     if moment is None:
         return None
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return aware.timestamp() or None
+    at = aware.timestamp()
+    return at if at > 0 else None
 
 
 def earliest(moments: Iterable[datetime | None]) -> float | None:

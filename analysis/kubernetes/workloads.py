@@ -20,7 +20,7 @@ from gpuplan.analysis.kubernetes.gpus import (
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
-from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, newest
+from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
 from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, is_service, user_of
 from gpuplan.analysis.kubernetes.quantities import Quantity
 from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition, condition, seconds, true_at
@@ -129,9 +129,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     Raises ValueError where it cannot be read.
     """
     last = newest(list(kept))
-    ordered = kept
-    if all(item.resource_version is not None for item in kept):
-        ordered = sorted(kept, key=lambda item: item.resource_version or 0)
+    ordered = in_order(kept)
     versions = [item.read(AS_WORKLOAD) for item in ordered]
     latest = versions[next(i for i, item in enumerate(ordered) if item is last)]
     meta, status = latest.metadata, latest.status or _WorkloadStatus()
@@ -169,7 +167,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     _set_times(job, latest, times, last.event == DELETED, deleted)
     if len(kept) == 1 and not job.left_out:
         _leave_out_held(job, status, latest)
-    _set_attempts(job, status)
+    _set_attempts(job, status, times)
     return job
 
 
@@ -202,13 +200,18 @@ def _set_gpus(
 ) -> None:
     by_type: dict[str | None, Fraction] = {}
     workers, more = 0, site.around.gpu_resources
+    pod_sets = {pods.name: pods for pods in spec.pod_sets or ()}
     for part in (admission.assignments if admission is not None else None) or ():
-        workers += part.count or 0
+        pod_set = pod_sets.get(part.name, _PodSet(count=0))
+        selector = pod_set.template.spec.node_selector or {}
+        workers += pod_set.count if part.count is None else part.count
         for name, amount in (part.usage or {}).items():
             if is_gpu(name, more):
-                count = in_gpus({name: amount}, {})
                 flavor = (part.flavors or {}).get(name, "")
-                gpu_type = type_of_labels(site.flavors.get(flavor, {}), site.around.instances)
+                labels = site.flavors.get(flavor, {})
+                count = in_gpus({name: amount}, {**labels, **selector})
+                gpu_type = type_of_labels(selector, site.around.instances)
+                gpu_type = gpu_type or type_of_labels(labels, site.around.instances)
                 gpu_type = gpu_type or clean_type(flavor)
                 by_type[gpu_type] = by_type.get(gpu_type, Fraction(0)) + count.gpus
                 job.notes |= count.notes
@@ -325,7 +328,7 @@ def _why_waiting(latest: KueueWorkload) -> str:
     return "inactive" if latest.spec.active is False else "pending"
 
 
-def _set_attempts(job: KubeJob, status: _WorkloadStatus) -> None:
+def _set_attempts(job: KubeJob, status: _WorkloadStatus, times: _Times) -> None:
     """Set how often it was admitted and preempted, and what its wait includes."""
     evictions = (status.stats.evictions if status.stats is not None else None) or ()
     counts = [max(0, item.count) for item in evictions]
@@ -344,7 +347,8 @@ def _set_attempts(job: KubeJob, status: _WorkloadStatus) -> None:
     )
     seen = sum(attempt.source_state == PREEMPTED for attempt in job.attempts)
     job.preemptions = max(job.preemptions, seen)
-    lacks = job.attempt_count > len(job.attempts) > 0
+    waits_again = bool(job.attempts) and job.attempts[-1].end in (*times.evictions, *times.ends)
+    lacks = job.attempt_count > len(job.attempts) + waits_again > 0 < len(job.attempts)
     past_s = status.past_s or status.past_misspelled_s or 0.0
     if lacks and past_s > 0 and len(job.attempts) == 1:
         job.past_s = past_s

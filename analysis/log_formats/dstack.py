@@ -109,7 +109,7 @@ _AS_LISTING, _AS_RUN = msgspec.json.Decoder(_Listing), msgspec.json.Decoder(_Run
 
 
 def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
-    jobs: list[KubeJob] = []
+    by_run: dict[str, KubeJob] = {}
     refused: list[tuple[int, Refused]] = []
     for source, stream in enumerate(streams):
         try:
@@ -120,10 +120,13 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
             ) from error
         for number, raw in enumerate(listing.runs or (), 1):
             try:
-                jobs.append(_job(_AS_RUN.decode(raw), number, source, listing.project))
+                run = _AS_RUN.decode(raw)
+                job = _job(run, number, source, listing.project)
+                by_run[run.id or f"{source} {number}"] = job  # of a run listed again the last one
             except UNREADABLE as error:
                 row = Refused(number, "unreadable", None, str(error), "a run of dstack", "")
                 refused.append((source, row))
+    jobs = list(by_run.values())
     if not jobs and not refused:
         raise InputError(streams[0].path, "has no runs", hint=COMMAND)
     return rows_of_sources(numbered(jobs), refused, len(streams), [history_note(jobs, HISTORY)])

@@ -56,7 +56,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
         (job.uid, f"{job.namespace}/{job.name}", job.completions, job.parallelism) for job in plain
     )
     jobs = jobs_of_pods(pods, _chosen_gangs(choices, gang_jobs, pods))
-    jobs += _controllers(objects, pods, around)
+    jobs += _controllers(objects, pods, plain, around)
     named = numbered(jobs)
     notes = [history_note(named, HISTORY), *objects.other_kinds_note((POD, *KINDS))]
     if "Workload" in objects.by_kind:
@@ -128,27 +128,37 @@ def _plain_jobs(objects: ObjectsByKind) -> Iterable[PlainJob]:
 
 
 def _controllers(
-    objects: ObjectsByKind, pods: Sequence[PodRun], around: Surroundings
+    objects: ObjectsByKind,
+    pods: Sequence[PodRun],
+    plain: Sequence[PlainJob],
+    around: Surroundings,
 ) -> Iterable[KubeJob]:
     """Yield the jobs of controllers none of whose pods are in the input."""
     with_pods = {(pod.namespace, pod.owner.name) for pod in pods}
     with_pods |= {(pod.namespace, group[1]) for pod in pods if (group := group_of(pod))}
+    starts: dict[tuple[str, str], float] = {}
+    for child in plain:
+        for maker in child.makers:
+            if child.start is not None:
+                key = (child.namespace, maker)
+                starts[key] = min(starts.get(key, child.start), child.start)
     owned: set[str] = set()
     for kind in KINDS:
         for source, item in objects.of(kind):
             try:
-                job = controller_job(item, source, around)
+                since = starts.get((item.namespace, item.uid or item.name))
+                made = controller_job(item, source, around, since)
             except UNREADABLE as error:
                 if kind != "Job":  # that was told above
                     objects.refuse(source, item, error)
                 continue
-            if job is None:
+            if made is None:
                 continue
-            made, makers = job
             if item.uid:
                 owned.add(item.uid)
-            if (item.namespace, item.name) not in with_pods and not owned & makers:
-                yield made
+            has_pods = any((item.namespace, name) in with_pods for name in made.pods_as)
+            if not has_pods and not owned & made.makers:
+                yield made.job
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -167,7 +177,7 @@ def _recognizes(head: Head) -> str | None:
 
 KUBE = LogFormat(
     name="kube",
-    description="pods and jobs that a Kubernetes cluster still has: kubectl get ... -o json",
+    description="pods and jobs that Kubernetes still has: kubectl get -o json",
     source=f"your cluster: {COMMAND}",
     recognizes=_recognizes,
     plan=job_plan,

@@ -102,7 +102,7 @@ def _recognizes(head: Head) -> str | None:
 
 KUEUE = LogFormat(
     name="kueue",
-    description="Workloads of Kueue, a snapshot or a watch stream: kubectl get ... -o json",
+    description="Workloads of Kueue, a snapshot or a watch stream (JSON)",
     source=f"your cluster: {COMMAND}",
     recognizes=_recognizes,
     plan=job_plan,

@@ -10,9 +10,10 @@ from gpuplan.analysis.base.errors import InputError
 SACCT_FIELDS = (
     "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End",
     "ElapsedRaw", "Timelimit", "ReqNodes", "NNodes", "ReqTRES", "AllocTRES", "Priority", "Reason",
-    "Flags", "Reservation", "NodeList", "SubmitLine",
+    "Flags", "Reservation", "NodeList", "AdminComment", "SubmitLine",
 )  # fmt: skip
-"""Fields of the command; SubmitLine is the last, since it may hold the separator."""
+"""Fields of the command. AdminComment has the summaries of jobstats, where a site has these;
+SubmitLine is the last, since it may hold the separator."""
 
 FREE_TEXT = (
     "jobname", "submitline", "comment", "admincomment", "systemcomment", "workdir", "extra",

@@ -68,7 +68,7 @@ PLAIN = {"submit", "start", "end", "state", "exitcode", "partition", "nnodes", "
 NOTHING = ("Unknown", "None", "NONE", "N/A", "(null)", "INVALID", "UNLIMITED", "Partition_Limit")
 LOCAL = "a time like 2026-01-10T08:00:00 or seconds after 1970"
 CLOCK_S = 1.0
-HAS_OFFSET = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
+HAS_OFFSET = re.compile(r"(?:Z|[+-][0-9][0-9]:?[0-9][0-9])$")
 FIXED = re.compile(rb"\s*\S[^\n|]*\n[ -]*-{3,}[ -]*\r?\n")
 STATE = CANONICAL["state"]
 

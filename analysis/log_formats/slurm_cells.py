@@ -23,28 +23,31 @@ from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.joins import FIRST, KEY, Join
 from gpuplan.analysis.reading.times import moment, moment_after, seconds
 
-JOB_ID = r"^(\d+(?:_(?:\d+|\[.*))?)(?:\+\d+)?$"
-STEP = r"^\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?\."
-EPOCH = r"^\d{9,11}$"
-ELAPSED = r"^(?:(?<d>\d{1,6})-)?(?:(?<h>\d{1,6}):)?(?<m>\d{1,6}):(?<s>\d{1,6}(?:[.]\d+)?)$"
+JOB_ID = r"^([0-9]+(?:_(?:[0-9]+|\[.*))?)(?:\+[0-9]+)?$"
+STEP = r"^[0-9]+(?:_(?:[0-9]+|\[[^\]]*\]))?(?:\+[0-9]+)?\."
+EPOCH = r"^[0-9]{9,11}$"
+ELAPSED = (
+    r"^(?:(?<d>[0-9]{1,6})-)?(?:(?<h>[0-9]{1,6}):)?(?<m>[0-9]{1,6}):(?<s>[0-9]{1,6}(?:[.][0-9]+)?)$"
+)
 TRES = r"^[^=,]+=[^=,]*(?:,[^=,]+=[^=,]*)*$"
-TRES_GPUS = r"(?:^|,)gres/gpu=(\d+)(?:,|$)"
-TRES_TYPED = r"^gres/gpu:[^=]+=(\d+)$"
+TRES_GPUS = r"(?:^|,)gres/gpu=([0-9]+)(?:,|$)"
+TRES_TYPED = r"^gres/gpu:[^=]+=([0-9]+)$"
 TRES_TYPE = r"(?:^|,)gres/gpu:([^=,]+)=0*[1-9]"
 TRES_TYPES = r"gres/gpu:.*gres/gpu:"
-TRES_BAD = r"(?:^|,)gres/gpu(?::=|(?::[^=,]+)?=(?:\d*[^\d,][^,]*)?(?:,|$))"
+TRES_BAD = r"(?:^|,)gres/gpu(?::=|(?::[^=,]+)?=(?:[0-9]*[^0-9,][^,]*)?(?:,|$))"
 ANY_GPU = r"(?:^|[,/:])gpu(?:[:=,]|$)"
-OTHER_TRES = r"^gres/(?<name>[^:=,/]+)(?::(?<type>[^=,]+))?=(?<count>\d{1,9})$"
+OTHER_TRES = r"^gres/(?<name>[^:=,/]+)(?::(?<type>[^=,]+))?=(?<count>[0-9]{1,9})$"
 OTHER_GRES = (
-    r"^(?:gres[:/])?(?<name>[A-Za-z][^:=,]*)(?:[:=](?<type>[A-Za-z][^:=,]*))?[:=](?<count>\d{1,9})$"
+    r"^(?:gres[:/])?(?<name>[A-Za-z][^:=,]*)(?:[:=](?<type>[A-Za-z][^:=,]*))?"
+    r"[:=](?<count>[0-9]{1,9})$"
 )
 GRES = r"^[\w:/.,()*=+-]+$"
 GRES_IS_GPU = r"^(?:gres[:/])?gpu(?:[:=]|$)"
 GRES_GPU = (
-    r"^(?:gres[:/])?gpu(?:[:=]\d+|[:=](?<typed>[^:=]*)[:=]\d+"
-    r"|[:=](?<bare>[A-Za-z][^:=]*|\d+[A-Za-z][\w.]+))?$"
+    r"^(?:gres[:/])?gpu(?:[:=][0-9]+|[:=](?<typed>[^:=]*)[:=][0-9]+"
+    r"|[:=](?<bare>[A-Za-z][^:=]*|[0-9]+[A-Za-z][\w.]+))?$"
 )
-GRES_COUNT = r"[:=](\d+)$"
+GRES_COUNT = r"[:=]([0-9]+)$"
 IN_PARENTHESES = r"\([^)]*\)"
 FOREVER_S = 366 * 86400
 """The time limit of a job without one."""
@@ -66,7 +69,7 @@ def job_id(source: str) -> pl.Expr:
 
 def component(source: str) -> pl.Expr:
     """Return the place of a component in a heterogeneous job (``12+1``), from 0."""
-    return pl.col(source).str.extract(r"\+(\d{1,9})$").cast(pl.Int32).fill_null(0)
+    return pl.col(source).str.extract(r"\+([0-9]{1,9})$").cast(pl.Int32).fill_null(0)
 
 
 def owner(has: Set[str]) -> pl.Expr:
@@ -112,7 +115,7 @@ def elapsed_s(source: str) -> pl.Expr:
 
 def time_limit_s(cell: pl.Expr) -> pl.Expr:
     """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
-    parts = cell.str.extract_groups(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?$").struct
+    parts = cell.str.extract_groups(r"^(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?$").struct
     days, first, second, third = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
     with_days = days * 86400 + first * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
     plain = (
@@ -226,7 +229,7 @@ def other_devices(source: str) -> pl.Expr:
     """
     is_tres = source.endswith("tres")
     cell = pl.col(source)
-    may_have = cell.str.contains("gres/" if is_tres else r"[:=]\d") & ~cell.str.contains(ANY_GPU)
+    may_have = cell.str.contains("gres/" if is_tres else r"[:=][0-9]") & ~cell.str.contains(ANY_GPU)
     entries = pl.when(may_have).then(cell.str.replace_all(IN_PARENTHESES, "")).str.split(",")
     parts = pl.element().str.extract_groups(OTHER_TRES if is_tres else OTHER_GRES).struct
     name, count = parts.field("name").str.to_lowercase(), parts.field("count").cast(pl.Float64)

@@ -31,7 +31,7 @@ SOURCES: dict[str, tuple[str, ...]] = {
     "memory_mb": ("alloctres", "reqtres"),
 }
 """Column of a trace -> columns of sacct that it is read from; one of them is enough."""
-BILLING = r"(?:^|,)billing=(\d+(?:\.\d+)?)"
+BILLING = r"(?:^|,)billing=([0-9]+(?:\.[0-9]+)?)"
 TEXTS = ("partition", "qos", "account", "reason", "reservation", "node_list", "submit_line")
 MEGABYTES = {"K": 2.0**-10, "M": 1.0, "G": 2.0**10, "T": 2.0**20, "P": 2.0**30}
 CELL = "cell of "
@@ -75,7 +75,7 @@ def scheduler_values(
     if "timelimitraw" in has:
         limit = pl.coalesce(limit, cell("timelimitraw").cast(pl.Int64, strict=False) * 60)
     nodes = cell("nnodes").cast(pl.Int64, strict=False)
-    requested = cell("reqnodes").str.extract(r"^(\d+)").cast(pl.Int64, strict=False)
+    requested = cell("reqnodes").str.extract(r"^([0-9]+)").cast(pl.Int64, strict=False)
     kinds = [
         pl.when((kind != "") & (kind != MIXED)).then(kind)
         for kind in (pl.col(f"{name}_type") for name in SOURCES["gres_type"] if name in has)
@@ -99,7 +99,7 @@ def scheduler_values(
 
 def _amount(cell: pl.Expr, resource: str) -> pl.Expr:
     """Return an amount in TRES, of memory in megabytes: ``cpu=8,mem=480G``; null for none."""
-    parts = cell.str.extract_groups(rf"(?:^|,){resource}=(\d+(?:\.\d+)?)([KMGTP]?)").struct
+    parts = cell.str.extract_groups(rf"(?:^|,){resource}=([0-9]+(?:\.[0-9]+)?)([KMGTP]?)").struct
     factor = parts.field("2").replace_strict(MEGABYTES, default=1.0, return_dtype=pl.Float64)
     return parts.field("1").cast(pl.Float64) * factor
 

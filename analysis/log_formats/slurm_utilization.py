@@ -29,7 +29,7 @@ SUMMARY_COLUMN = "admincomment"
 SUMMARY_FIELD, USAGE_FIELD = "summary of jobstats", "usage of steps"
 HELD_TOLERANCE = 1e-6
 PERCENT_TOLERANCE = 1.01
-NO_COUNTERS = r"(?i)mig|\dg\.|gh200|^mi\d|amd|instinct|radeon"
+NO_COUNTERS = r"(?i)mig|[0-9]g\.|gh200|^mi[0-9]|amd|instinct|radeon"
 """GPU types on which Slurm writes 0 where it has no counter."""
 
 

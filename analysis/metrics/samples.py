@@ -45,7 +45,7 @@ class GpuKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricSeries:
     """A metric of a GPU over time; arrays of shape (n,).
 
     Attributes:
@@ -106,7 +106,7 @@ class GpuSamples:
         """Return the GPUs with samples, in order."""
         return sorted({gpu for gpu, _ in self._times})
 
-    def take(self, gpus: Sequence[GpuKey], metric: str) -> Series | None:
+    def take(self, gpus: Sequence[GpuKey], metric: str) -> MetricSeries | None:
         """Return the samples of a metric of what is one GPU, and drop them; None without any.
 
         In order of time; of several samples of one second the first one read counts.
@@ -121,4 +121,4 @@ class GpuSamples:
             self.counts["samples that are copies of another"] += values.size - times.size
             values = values[first]
         step_s = float(np.median(np.diff(times))) if times.size > 1 else 0.0
-        return Series(times.astype(np.int64) + EPOCH_S, values.astype(np.float64), step_s)
+        return MetricSeries(times.astype(np.int64) + EPOCH_S, values.astype(np.float64), step_s)

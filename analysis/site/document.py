@@ -176,6 +176,13 @@ def read_twin(path: Path) -> tuple[SiteDocument, CalibrationTable]:
             value that cannot be used; with its line.
     """
     text, tables = parse_toml(path, read_unpacked(path), expected=A_TWIN, hint=CALIBRATE)
+    if "clusterqueue" in tables or "kaiqueue" in tables:
+        raise InputError(
+            path,
+            "is of a site of Kueue, whose rules gpuplan whatif alone replays",
+            expected="the settings of a Slurm site",
+            hint="gpuplan whatif LOG --twin FILE",
+        )
     try:
         calibration = read_settings(tables).calibration
         if calibration.time_zone != "UTC":

@@ -29,6 +29,7 @@ from gpuplan.analysis.job_table.schema import (
     UNREADABLE,
     Provenance,
 )
+from gpuplan.analysis.kubernetes.refusals import COMMANDS, not_kubernetes_json
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
@@ -198,6 +199,15 @@ def _format_of(head: Head) -> LogFormat:
     for log_format in (SLURM_FORMAT, SWF):
         if log_format.recognizes(head) is not None:
             return log_format
+    if (refusal := not_kubernetes_json(head.path, head.data)) is not None:
+        raise refusal
+    if head.is_json:
+        raise InputError(
+            head.path,
+            f"is JSON without Workloads of Kueue: {head.shown()}",
+            expected="sacct output, an SWF log, a trace of gpuplan ingest or a dump of Kueue",
+            hint=COMMANDS,
+        )
     raise InputError(
         head.path,
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",

@@ -63,6 +63,11 @@ def temporary_folder() -> Held:
     return _new(Path(tempfile_folder()), ".folder", _make_folder)
 
 
+def folder_beside(path: Path) -> Held:
+    """Return a new folder in the folder of a path, to be renamed to it. Raises `OSError`."""
+    return _new(path.parent, ".folder", _make_folder)
+
+
 def is_temporary(path: Path) -> bool:
     """Return whether a path is in a temporary folder of this process."""
     return any(held.absolute in Path(os.path.abspath(path)).parents for held in _held)

@@ -3,21 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.base.time_units import HOUR_S
-from gpuplan.analysis.metrics.samples import Series
+from gpuplan.analysis.metrics.samples import MetricSeries
 from gpuplan.analysis.waste.holders import NodeRuns
 
 SHIFTS_H = tuple(half / 2 for half in range(-28, 29))
 """Differences that time zones have, in hours."""
 MOST_POINTS = 2000
 MOST_NODES = 64
+LEAST_RUNS = 8
+"""Within the time of the metrics; a few jobs fit many shifts by chance."""
 LEAST_GAIN = 0.1
 LEAST_MATCH = 0.3
 LEAST_VARIANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ClockDifference:
+    """A shift with which a log fits its metrics clearly better than as it is.
+
+    Attributes:
+        later_h: hours by which the log must be moved later; negative for earlier.
+        match: correlation of the GPUs held and the GPUs in use with the log so moved.
+        match_as_is: the same without the shift.
+    """
+
+    later_h: float
+    match: float
+    match_as_is: float
+
+    def warning(self) -> str:
+        """Return what to say, with the next step."""
+        return (
+            f"the clocks of the log and of the metrics differ: jobs and busy GPUs fit best with "
+            f"the log moved {abs(self.later_h):g} h {'later' if self.later_h > 0 else 'earlier'} "
+            f"(match {self.match:.2f}, as it is {self.match_as_is:.2f})\n  next: name the zone "
+            "of the log's times with --time-zone"
+        )
 
 
 class ClockCheck:
@@ -29,11 +56,12 @@ class ClockCheck:
     def __init__(self) -> None:
         self._nodes = 0
         self._points = 0
+        self._runs = 0
         self._used = np.zeros(2)
         self._held = np.zeros((len(SHIFTS_H), 2))
         self._both = np.zeros(len(SHIFTS_H))
 
-    def add(self, runs: NodeRuns, gpus: Sequence[Series]) -> None:
+    def add(self, runs: NodeRuns, gpus: Sequence[MetricSeries]) -> None:
         """Take a node: its runs, and the utilization of its GPUs."""
         self._nodes += 1
         if self._nodes > MOST_NODES:
@@ -41,6 +69,8 @@ class ClockCheck:
         times = _grid(gpus)
         used = sum((_at(gpu, times) for gpu in gpus), np.zeros(times.size))
         self._points += times.size
+        within = (runs.start_s < times[-1]) & (runs.end_s > times[0])
+        self._runs += int(np.count_nonzero(within))
         self._used += used.sum(), (used**2).sum()
         for i, shift in enumerate(SHIFTS_H):
             held = _held(runs, times + round(shift * HOUR_S))
@@ -59,31 +89,25 @@ class ClockCheck:
         )
         return match
 
-    def warning(self) -> str | None:
-        """Return what to say where the log fits at another time; None where it fits as it is."""
-        if not self._points:
+    def difference(self) -> ClockDifference | None:
+        """Return by how much the clocks differ; None where the log fits as it is."""
+        if self._runs < LEAST_RUNS:
             return None
         match = self._matches()
         best = int(np.argmax(match))
         as_it_is = match[SHIFTS_H.index(0.0)]
         if match[best] < LEAST_MATCH or match[best] < as_it_is + LEAST_GAIN:
             return None
-        hours = SHIFTS_H[best]
-        return (
-            f"the clocks of the log and of the metrics differ: jobs and busy GPUs fit best with "
-            f"the log moved {abs(hours):g} h {'later' if hours < 0 else 'earlier'} (match "
-            f"{match[best]:.2f}, as it is {as_it_is:.2f})\n  next: name the zone of the log's "
-            "times with --time-zone"
-        )
+        return ClockDifference(-SHIFTS_H[best], float(match[best]), float(as_it_is))
 
 
-def _grid(gpus: Sequence[Series]) -> IntArray:
+def _grid(gpus: Sequence[MetricSeries]) -> IntArray:
     begin = min(int(gpu.time_s[0]) for gpu in gpus)
     end = max(int(gpu.time_s[-1]) for gpu in gpus)
     return np.linspace(begin, end, MOST_POINTS).astype(np.int64)
 
 
-def _at(gpu: Series, times: IntArray) -> FloatArray:
+def _at(gpu: MetricSeries, times: IntArray) -> FloatArray:
     """Return 1 where the last sample before a time was of a busy GPU."""
     place = np.searchsorted(gpu.time_s, times, "right") - 1
     return ((place >= 0) & (gpu.values[np.maximum(place, 0)] > 0)).astype(np.float64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.metrics.samples import Series
+from gpuplan.analysis.metrics.samples import MetricSeries
 
 LEAST_SHARE = 0.5
 """Samples that a run must have of those that it would have: with fewer its use is unknown."""
@@ -34,7 +34,7 @@ class GpuUse:
     end_s: FloatArray
 
 
-def gpu_use(series: Series, start_s: IntArray, end_s: IntArray, idle_most: float) -> GpuUse:
+def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most: float) -> GpuUse:
     """Return the use in spans of time.
 
     A sample stands for the time since the one before it. An idle stretch begins and ends halfway

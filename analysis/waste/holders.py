@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.analysis.metrics.samples import Series
+from gpuplan.analysis.metrics.samples import MetricSeries
 
 BUSY_MIB = 256.0
 """Memory in use above which some job holds a GPU; drivers alone use less."""
@@ -57,7 +57,7 @@ class BusyTimes:
         return share
 
 
-def busy_times(memory_mib: Series | None, use: Series) -> BusyTimes:
+def busy_times(memory_mib: MetricSeries | None, use: MetricSeries) -> BusyTimes:
     """Return when a GPU was busy: by its memory where that is there, else by its use."""
     if memory_mib is None:
         return BusyTimes(use.time_s, use.values > 0)

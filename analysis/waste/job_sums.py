@@ -19,7 +19,7 @@ from gpuplan.analysis.metrics.samples import (
     UTILIZATION,
     GpuKey,
     GpuSamples,
-    Series,
+    MetricSeries,
 )
 from gpuplan.analysis.waste.gpu_use import GpuUse, gpu_use
 from gpuplan.analysis.waste.holders import NodeRuns
@@ -69,12 +69,12 @@ class GpuSeries:
         other: utilization of the other kind.
     """
 
-    use: Series
-    other: Series | None
-    memory: Series | None
-    memory_free: Series | None
-    memory_share: Series | None
-    power: Series | None
+    use: MetricSeries
+    other: MetricSeries | None
+    memory: MetricSeries | None
+    memory_free: MetricSeries | None
+    memory_share: MetricSeries | None
+    power: MetricSeries | None
 
     @classmethod
     def of(cls, samples: GpuSamples, keys: Sequence[GpuKey]) -> GpuSeries | None:
@@ -174,7 +174,7 @@ class JobSums:
         )
 
 
-def _total_mib(used: Series, free: Series) -> float:
+def _total_mib(used: MetricSeries, free: MetricSeries) -> float:
     """Return the memory of a GPU: used and free at the times when both were sampled."""
     _, of_used, of_free = np.intersect1d(used.time_s, free.time_s, return_indices=True)
     if not of_used.size:

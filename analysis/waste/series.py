@@ -19,7 +19,7 @@ from gpuplan.analysis.reading.inputs import opened_inputs
 from gpuplan.analysis.reading.source import SourceStream
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waste.clocks import ClockCheck
+from gpuplan.analysis.waste.clocks import ClockCheck, ClockDifference
 from gpuplan.analysis.waste.holders import busy_times, held_gpus
 from gpuplan.analysis.waste.job_sums import GpuSeries, IdleRules, JobSums
 from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
@@ -48,6 +48,7 @@ class MetricSummary:
         metrics: names of the metrics read.
         notes: what was left out, one sentence each.
         warnings: what makes the summary doubtful.
+        clock: by how much the clocks of the log and of the metrics differ; None where they agree.
     """
 
     jobs: pl.DataFrame
@@ -63,6 +64,7 @@ class MetricSummary:
     metrics: tuple[str, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    clock: ClockDifference | None = None
 
 
 def read_metrics(
@@ -117,7 +119,7 @@ def read_metrics(
     jobs = summary.frame(log.jobs["job_id"], held_h)
     if not jobs.height:
         raise _nothingjoined_gpus(paths[0], samples, gpus, runs, span)
-    warning = clocks.warning()
+    clock = clocks.difference()
     return MetricSummary(
         jobs=jobs,
         inputs=tuple(inputs),
@@ -131,7 +133,8 @@ def read_metrics(
         covered_gpu_h=float(jobs["covered_gpu_h"].sum()),
         metrics=tuple(samples.sources),
         notes=tuple(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
-        warnings=() if warning is None else (warning,),
+        warnings=() if clock is None else (clock.warning(),),
+        clock=clock,
     )
 
 

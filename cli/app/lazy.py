@@ -20,6 +20,7 @@ GROUPS = {
     "Understand a workload": {
         "characterize": "Describe a workload: waits, durations, load, and cost.",
         "waits": "Show why jobs wait, and if the cluster is too small.",
+        "waste": "Show who wastes GPUs, and the waits without it.",
         "bill": "Show what a log costs, who pays, and what changed.",
         "forecast": "Forecast the GPUs of each group, and how many to lend.",
     },
@@ -53,7 +54,7 @@ GROUPS = {
     },
     "Find out more": {
         "demo": "Try gpuplan on a small synthetic trace.",
-        "list": "List log formats, policies, speedups, methods, baselines, and providers.",
+        "list": "List formats, policies, speedups, methods and more.",
     },
 }
 """Question -> the commands that answer it with the first sentence of their help, in its order."""

@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.tables import bill_tables as tables
+from gpuplan.cli.tables import delay_tables as delays
 from gpuplan.cli.tables import invoice_tables as invoices
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ def show(study: BillAnswer) -> StudyView:
         more = [by_month, *invoices.invoice_details(invoice), *more]
         notes = invoices.invoice_notes(invoice)
 
+    warnings: tuple[str, ...] = ()
+    if results.delays is not UNSET:
+        headline += delays.delays_text(results.delays, by)
+        answer.append(delays.delays_table(results.delays, by))
+        more.append(delays.delays_table(results.delays, by, is_full=True))
+        notes += delays.delay_notes(results.delays)
+        warnings = delays.delay_warnings(results.delays)
+
     def figure() -> Figure:
         from gpuplan.cli.figures.bill import draw_bill
 
@@ -55,4 +64,5 @@ def show(study: BillAnswer) -> StudyView:
         figure=figure,
         frame=study.to_frame,
         notes=notes,
+        warnings=warnings,
     )

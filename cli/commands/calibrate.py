@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.twin_tables import calibration_headline, calibration_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 def show(study: Calibration) -> StudyView:
     """Return the calibration as people see it."""
-    from gpuplan.cli.tables.twin_tables import calibration_headline, calibration_tables
-
     calibration, show_advice = study.results, study.request.advice
 
     def draw() -> Figure:

@@ -130,7 +130,7 @@ def list_built_in(
     output_format: OutputFormat = ResultFormat.table,
     out: TextFiles = None,
 ) -> None:
-    """List log formats, policies, speedups, methods, baselines, and providers."""
+    """List formats, policies, speedups, methods and more."""
     output = Output(output_format=output_format, out=out)
     check_output(output, picture=False, rows=False)
     listing = LISTS[kind]()

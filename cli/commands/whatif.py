@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.tables.twin_tables import (
+    validation_headline,
+    validation_table,
+    whatif_headline,
+    whatif_tables,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,14 +21,12 @@ if TYPE_CHECKING:
     from gpuplan.planner.twin.validate import ValidationResults
 
 
+BEHIND_FULL = ("Effect on the 95th", "Who ")
+"""Beginnings of titles of tables that an answer on quotas does without."""
+
+
 def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> StudyView:
     """Return the effects of changes, or of one that happened, as people see them."""
-    from gpuplan.cli.tables.twin_tables import (
-        validation_headline,
-        validation_table,
-        whatif_headline,
-        whatif_tables,
-    )
     from gpuplan.planner.site.change_effects import WhatIfResults
 
     results = study.results
@@ -33,6 +37,10 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
             notes=study.notes,
         )
 
+    tables = tuple(whatif_tables(results))
+    has_quotas = isinstance(results.queues, tuple)
+    shown = (part for part in tables if not part.title.startswith(BEHIND_FULL))
+
     def draw() -> Figure:
         from gpuplan.cli.figures.twin import draw_whatif
 
@@ -40,7 +48,8 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
 
     return StudyView(
         headline=whatif_headline(results, study.request.strict),
-        tables=tuple(whatif_tables(results)),
+        tables=tables,
+        answer=tuple(shown) if has_quotas else None,
         notes=study.notes,
         figure=draw,
     )

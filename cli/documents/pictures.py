@@ -36,6 +36,7 @@ TITLES = {
     "size": "Waits against the bill of a month, by size",
     "sweep": "Cost against completion time by threshold",
     "waits": "Jobs that wait over time, by reason",
+    "waste": "Idle GPUs that jobs held over time",
     "whatif": "Effect on waits, with its error",
 }
 HOVER_RADIUS = 7  # points; as large as a pointer finds without aiming

@@ -22,7 +22,7 @@ from gpuplan.cli.documents.study_command import Study, StudyCommand, study_comma
 from gpuplan.cli.formats.report import Report
 from gpuplan.planner.requests.settings import removed_hint
 
-NOT_HERE = frozenset({"help", "output", "save_model"})
+NOT_HERE = frozenset({"help", "output", "save_model", "export"})
 """Where a result goes is for the document to say, not for a study in it."""
 SPEND = "spend"
 """What people call ``forecast --spend`` as a study."""

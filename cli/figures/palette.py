@@ -71,6 +71,8 @@ LOOKS: dict[str, Look] = {
     "tiresias": Look(COLOURS["brown"], MIXED),
     "pal": Look(COLOURS["forest"], MIXED),
     "sia": Look(COLOURS["indigo"], MIXED),
+    "kueue": Look(COLOURS["wine"], MIXED),
+    "kai": Look(COLOURS["olive"], MIXED),
     "gfs": Look(COLOURS["indigo"], LENT),
     "gfs-e": Look(COLOURS["crimson"], LENT),
     "gfs-d": Look(COLOURS["yellow"], LENT),

@@ -37,6 +37,7 @@ ROW_KEYS: tuple[tuple[str, ...], ...] = (
     ("target_scv",),
     ("start",),
     ("months_ahead",),
+    ("hour",),
     ("gpu_type",),
     ("gpu_type", "gpus"),
     ("gpus",),

@@ -16,6 +16,7 @@ from gpuplan.cli.formats.units import (
     show_number,
     show_share,
 )
+from gpuplan.cli.tables.quota_tables import quota_tables
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.change_effects import (
@@ -55,26 +56,24 @@ def calibration_headline(calibration: CalibrateResults) -> str:
         "in ties: no rules could do better."
     )
     return (
-        f"Replayed under {_rules(calibration.chosen)}, {show_share(score.within)} of "
+        f"Replayed under {_rules(calibration)}, {show_share(score.within)} of "
         f"{score.jobs:,} jobs start within 5 min or 20% of their recorded wait; {beyond}"
     ) + (part if calibration.earlier_jobs else "")
 
 
-def _rules(level: str) -> str:
-    from gpuplan.planner.twin.settings import ADDED, LEVELS
-
-    return "first in, first out" if level == LEVELS[0] else f"rules up to {ADDED[level]}"
+def _rules(calibration: CalibrateResults) -> str:
+    added, level = calibration.added, calibration.chosen
+    is_first = level == next(iter(added))
+    return added[level] if is_first else f"rules up to {added[level]}"
 
 
 def calibration_tables(calibration: CalibrateResults, show_advice: bool) -> Iterator[Table]:
     """Yield the table of rules first."""
-    from gpuplan.planner.twin.settings import ADDED
-
     first = calibration.levels[0].mae_s
     yield table(
         "Error left after each rule",
         calibration.levels,
-        Column("rule", "rule added", read=lambda level: ADDED[level.name]),
+        Column("rule", "rule added", read=lambda level: calibration.added[level.name]),
         Column("level", "level", read=lambda level: level.name),
         {"within": "within", "mae_s": "mean error"},
         Column(
@@ -354,6 +353,7 @@ def whatif_tables(whatif: WhatIfResults) -> Iterator[Table]:
         {"p95_error_s": "error", "p95_verdict": "verdict"},
         most=15,
     )
+    yield from quota_tables(whatif)
 
 
 def validation_headline(validation: ChangeValidation) -> str:

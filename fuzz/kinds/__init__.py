@@ -30,7 +30,7 @@ KINDS: dict[str, Callable[[Random], Draft]] = {
     **{name: drafter(name) for name in SUBJECTS},
 }
 WEIGHTS = {
-    "readers": 28.0,
+    "readers": 26.0,
     "mapped": 6.0,
     "prices": 13.0,
     "traces": 9.0,
@@ -44,6 +44,7 @@ WEIGHTS = {
     "lending": 2.0,
     "several GPU types": 2.0,
     "sharing": 2.0,
+    "metrics": 2.0,
     "demand": 2.0,
 }
 """Share of each kind, percent; a case of ``signals`` costs two processes."""

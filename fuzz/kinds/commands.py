@@ -6,7 +6,15 @@ import os
 from random import Random
 
 from fuzz.cases import Case, Draft, Step
-from fuzz.corpus import MAPPED, job_logs, option_files, price_lists, scenario, traces
+from fuzz.corpus import (
+    MAPPED,
+    job_logs,
+    kueue_site,
+    option_files,
+    price_lists,
+    scenario,
+    traces,
+)
 from fuzz.options import options_of
 from fuzz.values import PATHS, TEXTS
 
@@ -29,6 +37,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "eta": (("log.csv", "--twin", "s.toml", "--gpus=4", "--limit=2h"), 1),
     "options": (("log.csv", "--twin", "s.toml", "--option=add-nodes 1"), 1),
     "waits": (("log.csv",), 1),
+    "waste": (("log.csv",), 1),
     "report": (("lab.parquet",), 0.7),
     "diff": (("characterize1.json", "characterize2.json"), 3),
     "synth": ((), 4),
@@ -38,6 +47,14 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
     "demo": ((), 0.02),
 }
 """Command -> its needs besides the required options, and its share."""
+ON_KUEUE = {
+    "calibrate": ("kueue.json",),
+    "whatif": ("kueue.json", "--site=kueue.json", "--set=clusterqueue.team-a.nominalQuota=16"),
+    "waits": ("kueue.json",),
+    "simulate": ("kueue.json", "--policy=kueue", "--site=kueue.json"),
+    "compare": ("kueue.json", "--policy=kueue", "--policy=kai", "--site=kueue.json"),
+}
+"""Commands that also run on a dump of Kueue."""
 LISTED = ("formats", "policies", "speedups", "methods", "baselines", "providers", "x", "")
 FRESH = {
     "ingest": ("out.parquet",),
@@ -60,6 +77,7 @@ def material() -> dict[str, bytes]:
         "mapped.csv": MAPPED,
         "p.csv": price_lists()["p.csv"][1],
         "s.toml": scenario("small_cluster"),
+        "kueue.json": kueue_site(),
     }
 
 
@@ -73,10 +91,10 @@ def fresh(command: str, flag: str, rng: Random) -> str:
     """Return a valid name for the output of an option."""
     if flag == "--plot":
         return rng.choice(("plot.svg", "plot.svg", "plot.png"))
-    if flag in ("--timeline", "--junit", "--save-model", "--cache", "--contracts-out"):
+    if flag in ("--timeline", "--junit", "--save-model", "--cache", "--contracts-out", "--mail"):
         return {"--timeline": "time.parquet", "--junit": "junit.xml",
                 "--save-model": "model2.json", "--cache": "cache",
-                "--contracts-out": "book2.toml"}[flag]  # fmt: skip
+                "--contracts-out": "book2.toml", "--mail": "texts"}[flag]  # fmt: skip
     return rng.choice(FRESH.get(command, FORMS))
 
 
@@ -112,6 +130,8 @@ def options(rng: Random) -> Draft:
     roll = rng.random()
     if "lab.parquet" in base and roll < 0.35:
         base = [rng.choice(sorted(traces()))]
+    elif command in ON_KUEUE and roll > 0.75:
+        base = list(ON_KUEUE[command])
     elif command == "report" and roll < 0.6:
         base = ["s.toml"]
     elif command == "characterize" and roll < 0.5:

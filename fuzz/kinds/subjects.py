@@ -1,4 +1,4 @@
-"""One kind per subject with inputs of its own: sites, lending, several GPU types, sharing, demand.
+"""One kind per subject with inputs of its own: sites, lending, GPU types, sharing, metrics, demand.
 
 A subject has command lines, values of the options that matter to it, and files to damage.
 """
@@ -15,6 +15,7 @@ from random import Random
 from fuzz.cases import Case, Draft, Step
 from fuzz.corpus import ROOT, option_files, said_by, traces
 from fuzz.kinds.tables import damage_parquet
+from fuzz.metrics import metric_files
 from fuzz.mutate import mutate
 from fuzz.options import POLICY, VALID, options_of
 from fuzz.values import DURATIONS, NUMBERS, TEXTS, TIMES
@@ -79,6 +80,7 @@ COMMITS = ("A100=0.9:1y,0.75:3y", "L4=24@1.05", "0.9:6mo", "0.9:0y", "8@1", "0.9
 LENT = ("gfs", "gfs-e", "gfs-d", "gfs-s", "gfs-p", "gfs-sp", "yarn-cs", "lyra", "fgd", "chronus",
         "static-quota", "spot-first-fit")  # fmt: skip
 MIXED = ("fft", "gavel", "allox", "tiresias", "pal", "sia")
+SMI, WANDB = sorted(set(metric_files()) - {"sacct.txt", "dcgm.json", "book.toml"}, reverse=True)
 SPOT = ("duration_s < 3600", "true", "false", "num_gpus <= 1", "user = 'ada'", "x", "num_gpus +")
 
 
@@ -199,6 +201,25 @@ SUBJECTS = {
                       "mps-r", "x", "")},
         ("shared.csv", "functions.toml", "profile.csv", "rates.txt"), study_files,
     ),
+    "metrics": Subject(
+        tuple(
+            ("waste", "sacct.txt", *words)
+            for words in (
+                ("--no-replay",), ("--policy", "easy"), ("--price", "1.29"),
+                ("--metrics", "dcgm.json", "--no-replay", "--usd-per-kwh", "0.2"),
+                ("--metrics", "dcgm.json", "--price", "2"),
+                ("--metrics", SMI, "--no-replay"), ("--metrics", WANDB, "--no-replay"),
+                ("--metrics", "dcgm.json", "--metrics", SMI, "--metrics", WANDB, "--no-replay"),
+                ("--metrics", "dcgm.json", "--no-replay", "--mail", "made"),
+            )
+        ),
+        {"--metrics": ("dcgm.json", SMI, WANDB, "sacct.txt", "missing", "."),
+         "--end-idle-after": DURATIONS, "--price": PRICES, "--usd-per-kwh": NUMBERS,
+         "--gpu-memory": ("A100=80", "H100=80,A100=40", "A100=0", "x=1", *NUMBERS),
+         "--kg-co2-per-kwh": NUMBERS, "--cluster": CLUSTERS, "--time-zone": ("Asia/Tokyo", "x"),
+         "--contracts": ("book.toml",), "--where": SPOT},
+        ("sacct.txt", "dcgm.json", SMI, WANDB, "book.toml"), metric_files,
+    ),
     "demand": Subject(
         (
             ("forecast", "demand.csv"), ("forecast", "demand.csv", "--backtest"),
@@ -236,7 +257,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
         line = rng.choice(subject.lines)
         command = line[0]
         case = Case(kind, command, list(line), dict(subject.files()))
-        case.written |= {"out.toml", "out.parquet", "out.rejects.parquet"}
+        case.written |= {"made", "out.toml", "out.parquet", "out.rejects.parquet"}
         known = {flag for option in options_of(command) for flag in option.names}
         flags = [flag for flag in subject.options if flag in known]
         spoiled = [

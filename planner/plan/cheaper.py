@@ -86,7 +86,7 @@ def cheaper_plans(bought: Purchase) -> tuple[CheaperPlan, ...]:
 
     They are chosen by the program's value, and shown in whole nodes with jobs as assigned.
     """
-    program = bought.program
+    program = bought.free
     candidates = []
     for limits in looser_limits(bought):
         plan = best(replace(program, limits=limits), bought.exact.groups)

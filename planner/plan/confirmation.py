@@ -125,7 +125,7 @@ def prove(
         anew = purchase(program)
         bought, kept = (anew, None) if old is None else keep_plan(anew, old)
         return PlanProof(bought, None, None, (), None, (why,), anew, kept)
-    holdout, unconfirmed = confirmation(program, target, terms, share)
+    holdout, unconfirmed = confirmation(program, target, terms, share, old)
     return PlanProof(
         bought=decision.bought,
         decision=decision,
@@ -189,7 +189,11 @@ def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotRepla
 
 
 def confirmation(
-    program: PlanProgram, target: TimeTarget | None, terms: RentingTerms, share: float
+    program: PlanProgram,
+    target: TimeTarget | None,
+    terms: RentingTerms,
+    share: float,
+    old: OldPlan | None = None,
 ) -> tuple[PlanHoldout | None, tuple[str, ...]]:
     """Return a plan of the first part tried on the rest, and why it is not confirmed, if so.
 
@@ -198,12 +202,13 @@ def confirmation(
         target: of times; None for none.
         terms: how GPUs on demand are had.
         share: of the window that is held out.
+        old: an older plan to stay with where a change saves little; None for none.
     """
     why = no_holdout(program.columns, share)
     if why is not None:
         return None, (why,)
     try:
-        holdout = hold_out(program.columns, program.limits, target, terms, share)
+        holdout = hold_out(program.columns, program.limits, target, terms, share, old)
     except InfeasibleError as error:
         return None, (
             f"no plan of the first part can be tried on the rest: {str(error).splitlines()[0]}",

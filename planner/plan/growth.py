@@ -79,7 +79,7 @@ def plan_growths(bought: Purchase, growths: tuple[float, ...]) -> tuple[PlanGrow
 
     A plan of a budget is compared at its mean time: the dollars are those that this time costs.
     """
-    program = bought.program
+    program = bought.free
     if program.limits.usd_per_h is not None:
         mean_time_s = bought.whole.mean_time_s * (1 + SLACK_OF_TIME)
         limits = replace(program.limits, usd_per_h=None, mean_time_s=mean_time_s)
@@ -91,7 +91,7 @@ def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth
     kept = best(program, bought.exact.groups, committed=bought.whole.committed)
     free: PlanOptimum | None
     try:
-        free = purchase(program, bought.exact.groups).whole
+        free = purchase(program, (bought.exact if kept is None else kept).groups).whole
     except InfeasibleError:
         free = None
     if kept is not None and (free is None or kept.usd_per_h < free.usd_per_h):
@@ -105,7 +105,7 @@ def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth
         if free is None
         else tuple(
             GrownCommitment(gpu_type, float(gpus))
-            for gpu_type, gpus in zip(types, free.committed, strict=True)
+            for gpu_type, gpus in zip(types, program.held + free.committed, strict=True)
         ),
         regret_share=_regret(kept, free),
     )

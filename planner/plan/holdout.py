@@ -13,6 +13,7 @@ from gpuplan.planner.plan.classes import joined_by
 from gpuplan.planner.plan.columns import RouteColumns, outside_price, paths_of, route_columns
 from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.jobs import bins_of
+from gpuplan.planner.plan.kept import OldPlan
 from gpuplan.planner.plan.levers import levers_of, with_levers
 from gpuplan.planner.plan.program import PlanLimits, plan_program, run_deferred
 from gpuplan.planner.plan.purchase import purchase
@@ -39,7 +40,7 @@ class HeldOutPlan:
     Attributes:
         usd_per_month: what it costs.
         program_usd_per_month: by the program, without waits and billing steps.
-        committed_gpus: bought for the whole time.
+        committed_gpus: for the whole time, with those of terms that go on.
         mean_time_s: of the jobs submitted in it, from submission to end.
         mean_wait_s, p95_wait_s: of these, for GPUs.
     """
@@ -79,7 +80,7 @@ class PlanHoldout:
         fitted_jobs, jobs: submitted before it, and in it.
         new_class_jobs: of these, those of a class that was not seen before; they run as recorded.
         plan: of the first part.
-        today: as recorded, with today's commitments; all GPUs above are on demand.
+        today: as recorded, with services and today's commitments; all GPUs above are on demand.
         lever: the one of `one_lever`; null where the plan has no lever.
         one_lever: the cheapest plan of the first part with one lever.
         hindsight: the best plan of the program that knows the later part; null where none meets
@@ -129,6 +130,7 @@ def hold_out(
     target: TimeTarget | None,
     terms: RentingTerms,
     share: float,
+    old: OldPlan | None = None,
 ) -> PlanHoldout:
     """Fit a plan to the first part of the window, replay all of it, and count the rest.
 
@@ -138,6 +140,7 @@ def hold_out(
         target: of times; None for none.
         terms: how GPUs on demand are had.
         share: of the window that is held out, its end.
+        old: an older plan to stay with where a change saves little; None for none.
 
     Raises:
         InfeasibleError: no plan of the first part meets the limits.
@@ -157,7 +160,7 @@ def hold_out(
     )
     program = plan_program(fit, _limits(limits, target, fit.now_s))
     later = later_part(columns, cut_s)
-    decision = decide(program, terms, target)
+    decision = decide(program, terms, target, old)
     run, plan = _tried(columns, decision, terms, cut_s)
     limit_s = None if target is None else target.limit(later.now_s)
     lever, one_lever = _one_lever(columns, decision, terms, target, cut_s)
@@ -247,7 +250,7 @@ def _tried(
     return run, HeldOutPlan(
         usd_per_month=run.usd_per_month(begin_s),
         program_usd_per_month=float(program_usd),
-        committed_gpus=float(committed.sum()),
+        committed_gpus=float(committed.sum() + sum(market.held for market in columns.markets)),
         mean_time_s=run.measured_s(MEAN_TIME_TARGET, begin_s),
         mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, begin_s),
         p95_wait_s=run.measured_s(P95_WAIT_TARGET, begin_s),
@@ -296,9 +299,9 @@ def _one_lever(
     begin_s: float,
 ) -> tuple[str | None, HeldOutPlan | None]:
     """Return the cheapest plan of the first part with one lever, and what the rest came to."""
-    program = decision.bought.program
+    program = (decision.anew or decision.bought).program
     levers = levers_of(program)
-    if len(levers) == 1:
+    if len(levers) == 1 and decision.kept is None:
         return levers[0], _tried(columns, decision, terms, begin_s)[1]
     cheapest: tuple[float, str, PlanDecision] | None = None
     for lever in levers:
@@ -322,7 +325,7 @@ def _hindsight(later: RouteColumns, limits: PlanLimits, begin_s: float) -> HeldO
     except InfeasibleError:
         return None
     usd = bought.whole.usd_per_h * MONTH_H
-    committed = float(bought.whole.committed.sum())
+    committed = float(bought.all_committed.sum())
     return HeldOutCost(usd, committed, bought.whole.mean_time_s, None)
 
 

@@ -2,7 +2,8 @@
 
 Items are the GPUs to commit to of each type and the routes of each class. The worth of a change is
 the difference between two programs: with the item at its old value, and with it free, where what
-was decided to stay is at its old value in both.
+was decided to stay is at its old value in both. Where old shares of a class break a limit, as they
+do by a hair on a longer log, they may shift by `SHIFT`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import BinGroups
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
 from gpuplan.planner.plan.purchase import WHOLE, Purchase, purchase
+from gpuplan.planner.plan.routes import BASE
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 COMMITTED, ROUTES = "committed", "routes"
 ROUNDING = 1e-9
+SHIFT = 0.02
+"""By so much may the old shares of a class change where they would break a limit by little."""
 NO_PRICE = "there is no price to commit to so many any more"
 OVER_CAP = "more than the cluster may have"
 TERM = "the term of {gpus:,.10g} goes on"
@@ -108,6 +112,7 @@ class _ComparedItem:
         kind: ``committed`` or ``routes``.
         number: place of the GPU type or of the class.
         fix: returns a program with the item at its old value.
+        loosened: returns one with the item within `SHIFT` of it; None where it cannot shift.
         old: its text.
         reason: why the old value cannot stay.
         is_same: whether the plan anew has the old value.
@@ -119,6 +124,7 @@ class _ComparedItem:
     number: int
     fix: Callable[[PlanProgram], PlanProgram]
     old: str
+    loosened: Callable[[PlanProgram], PlanProgram] | None = None
     reason: str = ""
     is_same: bool = False
     worth: float | None = None
@@ -152,7 +158,7 @@ def keep_plan(anew: Purchase, old: OldPlan) -> tuple[Purchase, KeptPlan]:
     loss = max(0.0, _value(kept, bought.whole) - _value(program, anew.whole))
     ranked = sorted(items, key=lambda item: (item.is_kept, -(item.worth or 0.0)))
     return (
-        bought,
+        _as_offered(program, bought),
         KeptPlan(
             hysteresis=old.hysteresis,
             items=tuple(_shown(item, anew if item.is_kept else bought) for item in ranked),
@@ -164,6 +170,17 @@ def keep_plan(anew: Purchase, old: OldPlan) -> tuple[Purchase, KeptPlan]:
             keeping_s=loss if is_for_time else None,
         ),
     )
+
+
+def _as_offered(program: PlanProgram, bought: Purchase) -> Purchase:
+    """Return a plan with what stays of its commitments as bought, not as there before."""
+    before, markets = bought.program.columns.markets, program.columns.markets
+    more = np.array([now.held - then.held for now, then in zip(before, markets, strict=True)])
+    exact, whole = (
+        replace(plan, committed=plan.committed + more) for plan in (bought.exact, bought.whole)
+    )
+    offered = replace(bought.program, columns=program.columns)
+    return Purchase(offered, exact, whole, is_kept=True)
 
 
 def _decide(
@@ -187,6 +204,11 @@ def _decide(
     base = value
     others = [item for item in items if not item.is_same and not item.reason]
     together = solve(_fixed(kept, others))
+    if together is None:
+        for item in others:
+            if solve(item.fix(kept)) is None:
+                _loosen(item)
+        together = solve(_fixed(kept, others))
     all_stay = together is not None and together - base <= most + _rounding(free)
     for item in others:
         fixed = solve(item.fix(kept))
@@ -200,6 +222,9 @@ def _decide(
     for item in sorted(possible, key=lambda item: item.worth or 0.0):
         with_item = item.fix(kept)
         fixed = solve(with_item)
+        if fixed is None and _loosen(item):
+            with_item = item.fix(kept)
+            fixed = solve(with_item)
         if fixed is None:
             item.worth, item.reason = None, BREAKS_TOGETHER
             continue
@@ -207,6 +232,14 @@ def _decide(
         if item.worth <= most + _rounding(free):
             item.is_kept, kept, value = True, with_item, fixed
     return kept
+
+
+def _loosen(item: _ComparedItem) -> bool:
+    """Let the old value shift a little; returns whether it can and did not yet."""
+    if item.loosened is None:
+        return False
+    item.fix, item.loosened = item.loosened, None
+    return True
 
 
 def _rounding(value: float) -> float:
@@ -249,7 +282,8 @@ def _commitments(program: PlanProgram, old: OldPlan, anew: PlanOptimum) -> list[
             reason = TERM.format(gpus=market.held)
         fix = partial(_with_commitment, number=number, gpus=max(gpus, market.held))
         is_same = not reason and abs(new - anew.committed[number]) < WHOLE
-        items.append(_ComparedItem(COMMITTED, number, fix, f"{gpus:,.10g} GPUs", reason, is_same))
+        text = f"{gpus:,.10g} GPUs"
+        items.append(_ComparedItem(COMMITTED, number, fix, text, None, reason, is_same))
     return items
 
 
@@ -287,14 +321,18 @@ def _routes(program: PlanProgram, old: OldPlan, share: FloatArray) -> list[_Comp
         if lacking is None:
             most[[row_of[name] - rows[0] for name in shares]] = list(shares.values())
             most /= most.sum()
+        near = np.where(most > 0, np.minimum(1.0, most + SHIFT), 0.0)
+        near[row_of[BASE] - rows[0]] = min(1.0, most[row_of[BASE] - rows[0]] + SHIFT)
         fix = partial(_with_shares, rows=rows, most=most)
+        loosened = partial(_with_shares, rows=rows, most=near)
         is_same = not reason and bool((np.abs(most - share[rows]) < LEAST_SHARE).all())
-        items.append(_ComparedItem(ROUTES, number, fix, _routes_text(shares), reason, is_same))
+        text = _routes_text(shares)
+        items.append(_ComparedItem(ROUTES, number, fix, text, loosened, reason, is_same))
     return items
 
 
 def _with_shares(program: PlanProgram, *, rows: IntArray, most: FloatArray) -> PlanProgram:
-    """Return the program with the shares of a class as given."""
+    """Return the program with at most these shares of a class, which add up to 1 or more."""
     share = np.ones(program.columns.class_of.size)
     if program.most_share is not None:
         share = program.most_share.copy()

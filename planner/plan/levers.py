@@ -91,20 +91,21 @@ def bought_with(program: PlanProgram, levers: Collection[str]) -> Purchase | Non
 def rented_usd_per_h(program: PlanProgram, weights: FloatArray) -> float | None:
     """Return what every job as recorded costs on demand; None where a type cannot be rented.
 
-    Deferred jobs run as they arrive.
+    Deferred jobs run as they arrive. Services are there, and commitments that were made before.
 
     Args:
-        program: the program; owned GPUs take work first.
+        program: the program; GPUs that are there take work first.
         weights: of the bins; shape (bins,).
     """
     columns = program.columns
-    usd = 0.0
+    usd, services = program.held_usd_per_h, columns.service_gpus
     for number, market in enumerate(columns.markets):
         if market.on_demand_usd is None:
             return None
         rows = columns.of_kind(BASE) & (columns.type_of == number)
         held = columns.pool_gpus[rows].sum(axis=0) + np.diff(columns.arrived[number], prepend=0.0)
-        usd += market.on_demand_usd * float(np.maximum(0.0, held - market.owned) @ weights)
+        above = np.maximum(0.0, held + services[number] - market.standing)
+        usd += market.on_demand_usd * float(above @ weights)
     return usd
 
 

@@ -7,26 +7,66 @@ from math import inf
 
 import numpy as np
 
-from gpuplan.planner.plan.partition import BinGroups, first_groups, single_bins
+from gpuplan.planner.plan.partition import (
+    FIRST_IN_A_ROW,
+    BinGroups,
+    first_groups,
+    groups_in_a_row,
+    single_bins,
+    turns,
+)
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of, run_deferred
 from gpuplan.planner.solver.linear_program import Program, ProgramSolution, solve
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 EXACT = 1e-9
 """Relative; the program over groups is done where its true cost is this close to its value."""
+AT_ONCE = 1e-7
+"""Relative; deferred work in a bin this close to the GPUs that are paid for is on neither side."""
 MOST_ROUNDS = 100
 
 
 def first_partition(program: PlanProgram) -> tuple[BinGroups, ...]:
-    """Return the groups to begin with: a few by recorded load, or all bins with deferred work."""
+    """Return the groups to begin with: a few by recorded load, or with deferred work by time."""
     columns = program.columns
-    if columns.has_deferred:
-        return (single_bins(columns.bins.count),) * len(columns.types)
     is_base = columns.of_kind("base")
     return tuple(
-        first_groups(columns.pool_gpus[is_base & (columns.type_of == number)].sum(axis=0))
+        groups_in_a_row(columns.bins.count, FIRST_IN_A_ROW)
+        if columns.arrived[number, -1] > 0
+        else first_groups(columns.pool_gpus[is_base & (columns.type_of == number)].sum(axis=0))
         for number in range(len(columns.types))
     )
+
+
+def _in_a_row(program: PlanProgram, groups: tuple[BinGroups, ...]) -> tuple[BinGroups, ...]:
+    """Return the groups; those of types with deferred work in a row, and of bins that weigh alike.
+
+    They are single bins where work may go on to bins of another weight.
+    """
+    columns, weights = program.columns, program.weights
+    begins = np.diff(weights, prepend=weights[:1]) != 0
+    rows = []
+    for number, of_type in enumerate(groups):
+        if columns.arrived[number, -1] == 0:
+            rows.append(of_type)
+        elif not runs_at_once(program, number):
+            rows.append(single_bins(columns.bins.count))
+        elif of_type.is_in_a_row:
+            rows.append(of_type.cut(begins))
+        else:
+            rows.append(groups_in_a_row(columns.bins.count, FIRST_IN_A_ROW).cut(begins))
+    return tuple(rows)
+
+
+def runs_at_once(program: PlanProgram, number: int) -> bool:
+    """Return whether deferred work of a type best runs on idle GPUs as soon as there are any.
+
+    That is so where all that arrived is due before bins of another weight begin.
+    """
+    columns, weights = program.columns, program.weights
+    ends = np.flatnonzero(np.diff(weights))
+    arrived, due = columns.arrived[number], columns.due[number]
+    return bool((arrived[ends] - due[ends] <= EXACT * arrived[-1]).all())
 
 
 def optimum(
@@ -44,7 +84,7 @@ def optimum(
         committed: GPUs to commit to by type; None to choose them.
         is_for_time: minimize the mean time in place of dollars.
     """
-    groups = first_partition(program) if groups is None else groups
+    groups = _in_a_row(program, first_partition(program) if groups is None else groups)
     for _ in range(MOST_ROUNDS):
         rows = _ProgramRows(program, groups, committed, is_for_time)
         solution = solve(rows.program())
@@ -64,7 +104,7 @@ class _ProgramRows:
     """The rows and columns of a program over groups of bins.
 
     Columns are the shares of routes, the GPUs to commit to by type, those on demand by group, and
-    by bin the deferred work done beyond what is due.
+    by group the deferred work done at its end beyond what is due.
     """
 
     def __init__(
@@ -99,6 +139,7 @@ class _ProgramRows:
         self.width = self.routes
         self.first_row: list[int] = []
         self.work: dict[int, int] = {}
+        self.in_groups: dict[int, FloatArray] = {}
         self.commits: dict[int, int] = {}
         for number in range(len(self.markets)):
             self._add_type(number)
@@ -141,6 +182,16 @@ class _ProgramRows:
         self.most.append(most / largest)
         self.scale.append(largest)
 
+    def _add_rows(self, at: IntArray, values: FloatArray, least: FloatArray) -> None:
+        """Add rows without an upper limit, scaled likewise; columns and values by row."""
+        largest = np.abs(values).max(axis=1)
+        largest[largest == 0] = 1.0
+        rows = np.repeat(len(self.least) + np.arange(least.size), at.shape[1])
+        self.entries.append((rows, at.ravel(), (values / largest[:, None]).ravel()))
+        self.least += (least / largest).tolist()
+        self.most += [inf] * least.size
+        self.scale += largest.tolist()
+
     def _add_type(self, number: int) -> None:
         """Add the rows of one GPU type: GPUs by group, and deferred work by bin."""
         columns, market, groups = self.plan.columns, self.markets[number], self.groups[number]
@@ -159,27 +210,28 @@ class _ProgramRows:
         rented = -1
         if market.on_demand_usd is not None:
             rented = self._columns(market.on_demand_usd * weight, np.full(groups.count, inf))
-        slack = columns.arrived[number] - columns.due[number]
-        due = np.diff(columns.due[number], prepend=0.0)
+        due, sizes = np.zeros(0), groups.sizes
         if columns.arrived[number, -1] > 0:
+            slack = (columns.arrived[number] - columns.due[number])[groups.last]
+            due = np.diff(columns.due[number, groups.last], prepend=0.0)
             self.work[number] = self._columns(np.zeros(slack.size), slack)
-            least += due
-        for group in range(groups.count):
-            at: list[IntArray] = [of_type]
-            values: list[FloatArray] = [-held[:, group]]
-            if number in self.commits:
-                at.append(np.array([self.commits[number]]))
-                values.append(np.ones(1))
-            if rented >= 0:
-                at.append(np.array([rented + group]))
-                values.append(np.ones(1))
-            if number in self.work:
-                done, change = _change(self.work[number], group)
-                at.append(done)
-                values.append(-change)
-            self._add(np.concatenate(at), np.concatenate(values), least[group], inf)
-        for group in range(slack.size if number in self.work else 0):
-            self._add(*_change(self.work[number], group), -due[group], inf)
+            least += due / sizes
+        every = np.arange(groups.count)
+        at: list[IntArray] = [np.broadcast_to(of_type, (groups.count, of_type.size))]
+        values: list[FloatArray] = [-held.T]
+        if number in self.commits:
+            at.append(np.full((groups.count, 1), self.commits[number]))
+            values.append(np.ones((groups.count, 1)))
+        if rented >= 0:
+            at.append(rented + every[:, None])
+            values.append(np.ones((groups.count, 1)))
+        if number in self.work:
+            done, change = _changes(self.work[number], groups.count)
+            at.append(done)
+            values.append(-change / sizes[:, None])
+        self._add_rows(np.hstack(at), np.hstack(values), least)
+        if number in self.work:
+            self._add_rows(*_changes(self.work[number], groups.count), -due)
 
     def _add_shares(self) -> None:
         class_of = self.plan.columns.class_of[self.used]
@@ -257,19 +309,20 @@ class _ProgramRows:
     def _deferred(self, share: FloatArray, committed: FloatArray, x: FloatArray) -> FloatArray:
         """Return the GPUs on which deferred work runs: idle ones at once, others when it is due.
 
-        No schedule rents less where all bins weigh the same; else it is that of the solver.
+        No schedule rents less where work stays among bins of one weight; else it is the solver's.
         """
-        columns, weights = self.plan.columns, self.plan.weights
+        columns = self.plan.columns
         deferred = np.zeros((len(columns.types), columns.bins.count))
         idle = (committed + self.plan.owned)[:, None] - self.plan.demand(share)
         for number, first in self.work.items():
-            if (weights == weights[0]).all():
-                deferred[number] = run_deferred(
-                    columns.arrived[number], columns.due[number], idle[number]
-                )
-                continue
-            done = columns.due[number] + x[first : first + weights.size]
-            deferred[number] = np.maximum(0.0, np.diff(done, prepend=0.0))
+            groups, arrived, due = self.groups[number], columns.arrived[number], columns.due[number]
+            done = due[groups.last] + x[first : first + groups.count]
+            if runs_at_once(self.plan, number):
+                deferred[number] = run_deferred(arrived, due, idle[number])
+                self.in_groups[number] = _run_in_groups(arrived, due, idle[number], groups, done)
+            else:
+                deferred[number] = np.maximum(0.0, np.diff(done, prepend=0.0))
+                self.in_groups[number] = deferred[number]
         return deferred
 
     def sides(self, answer: PlanOptimum) -> tuple[FloatArray, FloatArray]:
@@ -290,6 +343,11 @@ class _ProgramRows:
         counts = self.plan.weights > 0
         finer = []
         for number, groups in enumerate(self.groups):
+            if number in self.work:
+                above_in = above[number] - answer.deferred[number] + self.in_groups[number]
+                near = AT_ONCE * np.maximum(1.0, rounding[number] / EXACT)
+                finer.append(groups.cut(turns(above_in > near, above_in < -near, groups)))
+                continue
             is_rented = self.markets[number].on_demand_usd is not None
             inside = counts if is_rented else np.ones_like(counts)
             over, under = above[number] > rounding[number], above[number] < -rounding[number]
@@ -299,8 +357,25 @@ class _ProgramRows:
         return tuple(finer)
 
 
-def _change(first: int, place: int) -> tuple[IntArray, FloatArray]:
-    """Return the columns and coefficients of a running sum less the one before."""
-    if place == 0:
-        return np.array([first]), np.ones(1)
-    return np.array([first + place, first + place - 1]), np.array([1.0, -1.0])
+def _run_in_groups(
+    arrived: FloatArray, due: FloatArray, idle: FloatArray, groups: BinGroups, done: FloatArray
+) -> FloatArray:
+    """Return the GPUs on which deferred work runs, by bin, where each group does what it does.
+
+    Args:
+        arrived, due, idle: as `run_deferred` has them.
+        groups: in a row.
+        done: work done at the end of each group.
+    """
+    done = np.clip(np.maximum.accumulate(done), due[groups.last], arrived[groups.last])
+    least = due.copy()
+    least[groups.last] = done
+    return run_deferred(np.minimum(arrived, done[groups.group]), least, idle)
+
+
+def _changes(first: int, count: int) -> tuple[IntArray, FloatArray]:
+    """Return the columns and coefficients, by row, of each of a running sum less the one before."""
+    at = first + np.arange(count)
+    change = np.tile([1.0, -1.0], (count, 1))
+    change[0, 1] = 0.0
+    return np.stack([at, np.maximum(first, at - 1)], axis=1), change

@@ -3,7 +3,9 @@
 Source: Song and Luedtke, "An adaptive partition-based approach for solving two-stage stochastic
 programs with fixed recourse", SIAM Journal on Optimization 25(3), 2015. Bins matter only by the
 side of the committed GPUs on which they are: where a group has none on both sides, the mean of the
-GPUs above the commitment is that of its bins.
+GPUs above the commitment is that of its bins. Deferred work couples bins in time, so there groups
+are of bins that follow each other, and the work of a group may run anywhere in it: the value is a
+lower bound until no group has bins on both sides once its work runs when it can.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import numpy as np
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 FIRST_GROUPS = 8
+FIRST_IN_A_ROW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,27 @@ class BinGroups:
         total: FloatArray = np.bincount(self.group, weights, self.count).astype(np.float64)
         return total
 
+    @property
+    def sizes(self) -> IntArray:
+        """Return how many bins each group has."""
+        return np.bincount(self.group, minlength=self.count)
+
+    @property
+    def is_in_a_row(self) -> bool:
+        """Whether groups are of bins that follow each other, in the order of time."""
+        return bool((np.diff(self.group) >= 0).all())
+
+    @property
+    def last(self) -> IntArray:
+        """Return the last bin of each group, of groups in a row."""
+        return np.cumsum(self.sizes) - 1
+
+    def cut(self, begins: BoolArray) -> BinGroups:
+        """Return groups in a row, cut where one more begins too; the groups themselves if none."""
+        cut = begins | (np.diff(self.group, prepend=-1) > 0)
+        count = int(cut.sum())
+        return self if count == self.count else BinGroups(np.cumsum(cut) - 1, count)
+
     def split(self, above: BoolArray, below: BoolArray) -> BinGroups:
         """Return the groups, those with bins above and below something split in two.
 
@@ -70,6 +94,24 @@ def first_groups(load: FloatArray) -> BinGroups:
     group = np.empty(load.size, np.int64)
     group[np.argsort(load, kind="stable")] = np.arange(load.size) * count // load.size
     return BinGroups(group, count)
+
+
+def groups_in_a_row(bins: int, count: int) -> BinGroups:
+    """Return groups of equally many bins that follow each other."""
+    count = min(count, bins)
+    return BinGroups(np.arange(bins) * count // bins, count)
+
+
+def turns(above: BoolArray, below: BoolArray, groups: BinGroups) -> BoolArray:
+    """Return where bins change sides within groups in a row; a bin on neither side makes none."""
+    bins = np.arange(groups.group.size)
+    side = above.astype(np.int64) - below
+    latest = np.maximum.accumulate(np.where(side != 0, bins, 0))
+    side = side[latest]
+    changes = np.diff(side, prepend=side[:1]) != 0
+    before = np.append(0, latest[:-1])
+    inside: BoolArray = changes & (groups.group[before] == groups.group) & (side != 0)
+    return inside
 
 
 def single_bins(bins: int) -> BinGroups:

@@ -65,6 +65,11 @@ class PlanProgram:
         return np.array([market.standing for market in self.columns.markets], np.float64)
 
     @property
+    def held(self) -> FloatArray:
+        """GPUs committed to before, by type."""
+        return np.array([market.held for market in self.columns.markets], np.float64)
+
+    @property
     def held_usd_per_h(self) -> float:
         """Dollars an hour of commitments that were made before."""
         return sum(market.held_usd_per_h for market in self.columns.markets)

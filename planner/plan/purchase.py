@@ -28,11 +28,23 @@ class Purchase:
         program: that was solved.
         exact: its optimum, with fractions of nodes.
         whole: the optimum with commitments in whole nodes.
+        is_kept: whether it stays with an older plan, which fixes commitments and shares.
     """
 
     program: PlanProgram
     exact: PlanOptimum
     whole: PlanOptimum
+    is_kept: bool = False
+
+    @property
+    def free(self) -> PlanProgram:
+        """The program without what an older plan fixes."""
+        return replace(self.program, most_share=None)
+
+    @property
+    def all_committed(self) -> FloatArray:
+        """GPUs committed to by type, with those of commitments that were made before."""
+        return self.program.held + self.whole.committed
 
 
 def purchase(program: PlanProgram, groups: tuple[BinGroups, ...] | None = None) -> Purchase:

@@ -58,7 +58,7 @@ class PlanIntervals:
         blocks: of time that are drawn, with replacement.
         is_weeks: whether blocks are weeks; else 20 equal parts of a log under 8 weeks.
         block_s: length of the longest block.
-        committed: GPUs by type.
+        committed: GPUs by type, with those of terms that go on.
         usd_per_month: the program's value.
         mean_time_s: mean time of the jobs, without waits.
         saving_share: over the best commitment with every job as recorded; null without one.
@@ -149,6 +149,9 @@ def plan_intervals(
 ) -> PlanIntervals | None:
     """Return how a plan varies over resamples of time; None where no resample can be planned.
 
+    Dollars of a plan that stays with an older one are those of what stays; the GPUs to commit to
+    are those that would be best.
+
     Args:
         bought: the plan; its groups of bins are where resamples begin.
         seed: of the draws.
@@ -191,15 +194,18 @@ def _planned(
 ) -> _Resample | None:
     """Return the figures of a resample; None where no plan meets the limits."""
     program = reweighted(bought.program, weights, block)
-    plan = best(program, bought.exact.groups)
-    if plan is None:
+    kept = bought.whole.committed if bought.is_kept else None
+    plan = free = best(program, bought.exact.groups, committed=kept)
+    if bought.is_kept:
+        free = best(reweighted(bought.free, weights, block), bought.exact.groups)
+    if plan is None or free is None:
         return None
     today: PlanOptimum | None = None
     if recorded is not None:
         today = best(reweighted(recorded.program, weights, block), recorded.exact.groups)
     rented = rented_usd_per_h(program, weights)
     return _Resample(
-        committed=plan.committed,
+        committed=program.held + free.committed,
         usd_per_month=plan.usd_per_h * MONTH_H,
         mean_time_s=plan.mean_time_s,
         saving_share=_saving(plan.usd_per_h, None if today is None else today.usd_per_h),

@@ -15,6 +15,7 @@ from gpuplan.analysis.job_table.log_options import mapping_texts
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.delays import DelayRequest
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
 
@@ -126,6 +127,7 @@ class BillRequest(StudyRequest):
         months: one calendar month, or two to compare; None for the whole period.
         cluster: its shape, ``peak`` for the most GPUs held at once; None bills what jobs hold.
         idle: whether idle GPUs are a row apart, or paid for by the jobs of their type.
+        delays: whether to show who makes whom wait.
         invoices: an invoice to compare with the log.
         focus: how its rows are written.
     """
@@ -172,6 +174,7 @@ class BillRequest(StudyRequest):
             metavar="WHO",
         ),
     ] = "apart"
+    delays: DelayRequest = field(default_factory=DelayRequest)
     invoices: InvoiceRequest = field(default_factory=InvoiceRequest)
     focus: Annotated[FocusRequest, Group(in_json=False)] = field(default_factory=FocusRequest)
 
@@ -226,6 +229,13 @@ class BillRequest(StudyRequest):
         """Check what can be checked before the trace is read. Raises `UsageError`."""
         self.pools()
         _ = self.columns, self.month_names()
+        self.delays.check()
+        if self.delays.delays and (self.months is not None or self.jobs.has_period):
+            option = "months" if self.jobs.has_period is False else "from and --to"
+            raise UsageError(
+                f"--{option}: not with --delays, which replays the log from its start\n"
+                "  next: choose jobs by submission with --since and --until"
+            )
         if self.months is not None and self.jobs.has_period:
             raise UsageError("--months: not with --from or --to, which are a period too")
         prices = self.prices

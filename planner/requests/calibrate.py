@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt, files_read
 from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 READING = "How to read the input"
 SITE_LOG = Opt(
-    "The log: output of sacct (docs/twin.md has the command), an SWF log, or the trace that "
-    "[bold]gpuplan ingest[/bold] makes of one; plain or compressed.",
+    "The log: output of sacct (docs/twin.md has the command), an SWF log, the trace that "
+    "[bold]gpuplan ingest[/bold] makes of one, or what kubectl prints of Kueue's Workloads "
+    "(docs/kueue.md); plain or compressed.",
     key=None,
     metavar="LOG",
     argument=True,
@@ -35,7 +37,7 @@ SITE_LOG = Opt(
 )
 @dataclass(frozen=True, slots=True)
 class CalibrateRequest(StudyRequest):
-    """Show how well a site's Slurm rules explain its waits.
+    """Show how well the rules of a Slurm or Kueue site explain its waits.
 
     The file twin.toml (-o twin.toml) keeps the settings for gpuplan whatif.
 
@@ -44,6 +46,7 @@ class CalibrateRequest(StudyRequest):
         slurm_conf: slurm.conf of the site.
         scontrol, sacctmgr: outputs of Slurm's commands.
         sshare: output of sshare at the start of the log.
+        site: queues of a site of Kueue, where the log does not have them.
         cluster: the nodes where no file tells them.
         infer: whether to take from the log what no file tells.
         time_zone: of times without an offset; None for UTC.
@@ -80,6 +83,14 @@ class CalibrateRequest(StudyRequest):
     sshare: Annotated[Path | None, Opt("Output of sshare -alP at the start of the log: usage.")] = (
         None
     )
+    site: Annotated[
+        Path | None,
+        Opt(
+            "Of Kueue: its queues, where the dump of Workloads has none: another dump, YAML, or a "
+            "folder of it.",
+            metavar="FILE|FOLDER",
+        ),
+    ] = None
     cluster: Annotated[
         str | None,
         Opt(
@@ -156,6 +167,19 @@ class CalibrateRequest(StudyRequest):
             check_zone(self.time_zone)
         self.shape()
         self.warmup_s()
+
+    def check_for_quotas(self) -> None:
+        """Refuse options that a site of Kueue has no use for. Raises `UsageError`."""
+        slurm = {
+            "--slurm-conf": self.slurm_conf, "--scontrol": self.scontrol,
+            "--sacctmgr": self.sacctmgr, "--sshare": self.sshare, "--cluster": self.cluster,
+            "--infer": self.infer, "--time-zone": self.time_zone,
+        }  # fmt: skip
+        if useless := [option for option, value in slurm.items() if value]:
+            raise UsageError(
+                f"{', '.join(useless)}: {self.trace} is of Kueue, whose queues are in the "
+                "dump or in --site FILE"
+            )
 
     def shape(self) -> ClusterShape | None:
         """Return the nodes of ``cluster``. Raises `UsageError`."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.site_request import TIME_ZONE, site_zone
+from gpuplan.planner.requests.site_request import TIME_ZONE, read_site, site_zone
 
 if TYPE_CHECKING:
     from gpuplan.analysis.site.document import SiteDocument
@@ -145,8 +146,6 @@ class EtaRequest(StudyRequest):
         """Return the second after 1970 of ``at``, local where it has no offset."""
         from datetime import datetime
 
-        from gpuplan.analysis.base.time_zones import zone_named
-
         if self.at is None:
             return None
         try:
@@ -159,6 +158,4 @@ class EtaRequest(StudyRequest):
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
+        return read_site(self.twin)

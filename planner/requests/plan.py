@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.amounts import parse_duration, parse_share, parse_usd
 from gpuplan.analysis.base.errors import UsageError
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 MOST_HELD_OUT = 0.8
+COMMITMENT = "commitment"
+LEVERS = {
+    COMMITMENT: "--commit",
+    "widths": "--speedup",
+    "spot": "--spot",
+    "serverless": "--serverless",
+    "deferral": "--defer",
+}
+"""Levers of a plan -> the option that gives each."""
 HAZARD = re.compile(r"\s*(?P<losses>\d+\.?\d*|\.\d+)\s*/\s*(?P<time>\S+)\s*")
 
 
@@ -61,6 +70,22 @@ def write_deferral(deferral: tuple[str, float] | None) -> str | None:
     return None if deferral is None else f"{deferral[0]}:{deferral[1]:.10g}s"
 
 
+def parse_levers(text: str, flag: str = "--levers") -> tuple[str, ...]:
+    """Return the levers of ``commitment,spot``; none for ``none``. Raises `UsageError`."""
+    names = [] if text.strip() == "none" else [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in LEVERS:
+            raise UsageError(
+                f"{flag}: found {name!r}, expected some of {', '.join(LEVERS)}, or none"
+            )
+    return tuple(dict.fromkeys(names))
+
+
+def write_levers(levers: tuple[str, ...] | None) -> str | None:
+    """Return levers as they are typed."""
+    return None if levers is None else ",".join(levers) or "none"
+
+
 def written_growths(growth: Growth | None) -> float | list[float] | None:
     """Return growth as JSON has it: of a range its ends."""
     return None if growth is None else written_growth(growth)
@@ -85,6 +110,7 @@ class PurchaseRequest(StudyRequest):
         target: most mean time of a job, or most waits; None for no bound.
         budget: dollars that buy the least mean time, ``$120000/month``; None for the least dollars.
         slower: most mean time of a class over its recorded one; None for no bound.
+        levers: that the plan uses; None for all that are given.
         by: what tells classes apart; None for the job class, else the group.
         commitment: prices of commitments and on demand.
         prices: all other prices, and GPUs owned.
@@ -136,6 +162,17 @@ class PurchaseRequest(StudyRequest):
             metavar="TIMES",
         ),
     ] = 1.1
+    levers: Annotated[
+        tuple[str, ...] | None,
+        Opt(
+            "Use only some of the levers that are given: commitment, widths, spot, serverless, "
+            "deferral; commas between them; or none.",
+            parse=parse_levers,
+            write=write_levers,
+            metavar="LIST",
+            complete=(*LEVERS, "none"),
+        ),
+    ] = None
     by: Annotated[
         str | None,
         Opt(
@@ -288,6 +325,30 @@ class PurchaseRequest(StudyRequest):
         commitment, prices = self.commitment, replace(self.prices, owned=())
         return bool(prices.is_given or commitment.commit or commitment.on_demand)
 
+    @property
+    def with_levers(self) -> PurchaseRequest:
+        """The request without the inputs of the levers that it does not use.
+
+        A commitment may have its price from a book: see `commits`.
+        """
+        if self.levers is None:
+            return self
+        changes: dict[str, Any] = {}
+        if "spot" not in self.levers:
+            changes |= {"spot": None, "spot_price": {}, "spot_max": None}
+        if "serverless" not in self.levers:
+            changes["serverless"] = {}
+        if "widths" not in self.levers:
+            changes["speedup"] = None
+        if "deferral" not in self.levers:
+            changes["defer"] = None
+        return replace(self, **changes)
+
+    @property
+    def commits(self) -> bool:
+        """Whether the plan may commit to GPUs."""
+        return self.levers is None or COMMITMENT in self.levers
+
     def shape(self) -> ClusterShape | None:
         """Return the cluster; None where not given. Raises `UsageError`."""
         return None if self.cluster is None else read_shape(self.cluster, "--cluster")
@@ -303,6 +364,15 @@ class PurchaseRequest(StudyRequest):
             )
         if self.spot_max is not None and self.spot is None:
             raise UsageError("--spot-max: needs --spot CONDITION and --spot-price USD")
+        inputs = {
+            "widths": self.speedup,
+            "spot": self.spot,
+            "serverless": self.serverless,
+            "deferral": self.defer,
+        }
+        for name in self.levers or ():
+            if not inputs.get(name, True):
+                raise UsageError(f"--levers {name}: needs {LEVERS[name]}")
         growths = self.growth if isinstance(self.growth, tuple) else (self.growth or 0.0,)
         if min(growths) <= -1:
             raise UsageError("--growth: demand must shrink by less than 100%")

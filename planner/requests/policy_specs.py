@@ -74,6 +74,17 @@ def _sized(spec: PolicySpec, size: ClusterSize) -> str:
     return f"{spec.label}{',' if ':' in spec.label else ':'}{key}={text}"
 
 
+def read_cluster_spec(policy: str) -> PolicySpec:
+    """Return a policy of one cluster, whose jobs wait for each other. Raises `UsageError`."""
+    spec = read_spec(policy, ())
+    if "cluster" not in find_policy(spec.policy).settings:
+        raise UsageError(
+            f"--policy {spec.policy}: it rents its GPUs, so nobody waits for others\n"
+            "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
+        )
+    return spec
+
+
 def read_specs(
     policies: Sequence[str],
     settings: Sequence[str],

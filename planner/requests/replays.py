@@ -15,6 +15,7 @@ from gpuplan.planner.money.pool_texts import stated_prices
 from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest
 from gpuplan.planner.requests.settings import OptionSetting, option_settings
+from gpuplan.planner.requests.site_queues import SITE, site_settings
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -287,6 +288,7 @@ class PoliciesRequest(StudyRequest):
         price: what GPUs cost; empty for the settings of the policies.
         window: what all policies are charged for, one of `WINDOWS`.
         limit_factor: limit of a job over its run time; None for those recorded.
+        site: the queues that policies with quotas replay; None where there are none.
         spot_price: dollars that an hour of a spot GPU earns; None for a share of its price.
         timelines: keep what happened over time.
     """
@@ -312,6 +314,7 @@ class PoliciesRequest(StudyRequest):
             high=1000.0,
         ),
     ] = None
+    site: Annotated[Path | None, SITE] = None
     spot_price: Annotated[
         float | None,
         Opt(
@@ -371,6 +374,7 @@ class PoliciesRequest(StudyRequest):
             _check_lending(policies, "--spot" if self.spot_price is None else "--spot-price")
         return [
             *settings,
+            *site_settings(self.site, policies, list(settings), getattr(self, "cluster", None)),
             *self.replay.gpu_types.settings(),
             *option_settings(
                 ("--limit-factor", "limit_factor", self.limit_factor),

@@ -23,9 +23,13 @@ TWIN = Opt(
     panel=SITE,
     common=True,
 )
+NO_TWIN = (
+    "--twin: needs the settings of the site\n"
+    "  next: gpuplan calibrate LOG --slurm-conf slurm.conf -o twin.toml"
+)
 LEVEL = Opt(
-    "Rules to replay: fifo, easy, bf, multifactor, limits or events; otherwise those that "
-    "calibrate chose.",
+    "Rules to replay: fifo, easy, bf, multifactor, limits or events (of Kueue fifo, quotas, "
+    "borrowing, preemption or fair); otherwise those that calibrate chose.",
     metavar="LEVEL",
     panel=SITE,
 )
@@ -42,6 +46,13 @@ TIME_ZONE = Opt(
     panel=READING,
     omitted=True,
 )
+
+
+def read_site(twin: Path) -> tuple[SiteDocument, CalibrationTable]:
+    """Return the settings of a site, and what the calibration found. Raises `InputError`."""
+    from gpuplan.analysis.site.document import read_twin
+
+    return read_twin(twin)
 
 
 def site_zone(calibration: CalibrationTable, twin: Path, time_zone: str | None) -> str:
@@ -86,16 +97,16 @@ class SiteRequest(StudyRequest):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        twin: Path
+        twin: Path | None
         level: str | None
         limit_factor: float | None
         time_zone: str | None
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
+        if self.twin is None:
+            raise UsageError(NO_TWIN)
+        return read_site(self.twin)
 
     def calibration(self) -> CalibrationTable:
         """Return how to replay: as calibrated where the request does not say.
@@ -107,7 +118,7 @@ class SiteRequest(StudyRequest):
         from msgspec import structs
 
         calibration = self.site()[1]
-        site_zone(calibration, self.twin, self.time_zone)
+        site_zone(calibration, self.twin or Path(), self.time_zone)
         factor = calibration.limit_factor if self.limit_factor is None else self.limit_factor
         level = self.level or calibration.level
         return structs.replace(calibration, level=level, limit_factor=factor)

@@ -59,7 +59,9 @@ class SynthRequest(StudyRequest):
     output: Annotated[Path, table_file("Trace to write (.parquet).")]
     jobs: Annotated[
         int | None,
-        Opt("Number of jobs. Needed, except for --preset gfs.", low=1, common=True),
+        Opt(
+            "Number of jobs. Needed, except for --preset gfs.", low=1, high=100_000_000, common=True
+        ),
     ] = None
     like: Annotated[
         Path | None,

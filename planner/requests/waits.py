@@ -11,7 +11,7 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
-from gpuplan.planner.requests.site_request import in_site_zone
+from gpuplan.planner.requests.site_request import in_site_zone, read_site
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -96,9 +96,7 @@ class WaitsRequest(StudyRequest):
         """Return the site's settings and how they were calibrated. Raises `InputError`."""
         if self.twin is None:
             return None
-        from gpuplan.analysis.site.document import read_twin
-
-        return read_twin(self.twin)
+        return read_site(self.twin)
 
     def selection(self) -> Selection:
         """Return which jobs are told of, read in the zone of the site where ``twin`` tells it.

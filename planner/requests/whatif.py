@@ -5,23 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.option import Group, Opt
+from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
-from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TIME_ZONE, TWIN, SiteRequest
+from gpuplan.planner.requests.site_request import (
+    LEVEL,
+    LIMIT_FACTOR,
+    NO_TWIN,
+    TIME_ZONE,
+    TWIN,
+    SiteRequest,
+)
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.quota.kueue_site import QuotaDocument
+    from gpuplan.analysis.site.schema import CalibrationTable
+    from gpuplan.planner.quota_twin.changes import QuotaChange
     from gpuplan.planner.twin.site_changes import SiteChange
 
 OUTPUT, HAPPENED = "Output", "A change that happened"
 NONE_GIVEN = (
     "give a change: --limit, --add-nodes, --remove-nodes, --max-time, --move, --limits-run, "
     "--reserve, --set, --slurm-conf, --scale-load or --limits-times"
+)
+
+
+NONE_OF_KUEUE = (
+    "give a change: --set clusterqueue.NAME.nominalQuota=16, --site FILE, --add-nodes, "
+    "--remove-nodes or --scale-load"
 )
 
 
@@ -39,13 +55,13 @@ def epoch_s(time: datetime) -> int:
 )
 @dataclass(frozen=True, slots=True)
 class WhatIfRequest(SiteRequest):
-    """Show what a change of a Slurm site does to waits.
+    """Show what a change of a Slurm or Kueue site does to waits.
 
     Whether users would submit otherwise is not modeled.
 
     Attributes:
         trace: the log, or a trace that kept its scheduler's fields.
-        twin: the site's settings.
+        twin: the site's settings; None for a dump of Kueue that has its queues.
         limit: limits of GPUs, ``user=32``.
         add_nodes, remove_nodes: changes of the form ``[NAME=]N``.
         max_time: longest time limits, ``gpu=1d``.
@@ -55,16 +71,18 @@ class WhatIfRequest(SiteRequest):
         reserve: nodes kept for someone, ``a100=2@account:climate``.
         values: changes of the form ``KEY=VALUE``.
         slurm_conf: files whose settings are changes.
+        kueue_site: configurations of Kueue that are changes.
         scale_load, limits_times: factors.
         together: whether all changes are one.
-        by: what groups are.
+        by: what groups are; None for accounts of Slurm, or queues of Kueue.
         level: the rules to replay; None for those that the calibration chose.
         limit_factor: limit of a job without one, over its run time; None as calibrated.
         time_zone: of times without an offset; None for that of the settings.
         prices: of a GPU-hour, for what changes cost; empty for no dollars.
         strict: whether the growth of waits for gates counts what could be.
         validate: when a change happened, in place of changes.
-        before, after: slurm.conf before and after ``validate``.
+        before, after: slurm.conf before and after ``validate``; of Kueue ``before`` is what
+            ``kueue_site`` was, as a path or a branch.
         given: names of the fields of changes, one for each change, in their order; what is not
             among them comes last.
     """
@@ -72,7 +90,7 @@ class WhatIfRequest(SiteRequest):
     PANEL: ClassVar[str] = "Changes"
 
     trace: Annotated[Path, SITE_LOG]
-    twin: Annotated[Path, TWIN]
+    twin: Annotated[Path | None, TWIN] = None
     limit: Annotated[
         tuple[str, ...],
         Opt(
@@ -150,8 +168,8 @@ class WhatIfRequest(SiteRequest):
     values: Annotated[
         tuple[str, ...],
         Opt(
-            "Change a setting of twin.toml, for example qos.normal.MaxTRESPU.gpu=32; may be "
-            "repeated.",
+            "Change a setting of twin.toml, for example qos.normal.MaxTRESPU.gpu=32, or of Kueue "
+            "clusterqueue.team-a.nominalQuota=16 or =+8; may be repeated.",
             flag="--set",
             key="set",
             metavar="KEY=VALUE",
@@ -164,6 +182,17 @@ class WhatIfRequest(SiteRequest):
         Opt(
             "Take nodes, partitions and priorities from this file; may be repeated.",
             metavar="FILE",
+            many=True,
+        ),
+    ] = ()
+    kueue_site: Annotated[
+        tuple[Path, ...],
+        Opt(
+            "Of Kueue: take queues, cohorts and quotas from this dump, YAML or folder; may be "
+            "repeated.",
+            flag="--site",
+            key="site",
+            metavar="FILE|FOLDER",
             many=True,
         ),
     ] = ()
@@ -182,14 +211,15 @@ class WhatIfRequest(SiteRequest):
         bool, Opt("Make all changes at once, not one by one.", flag="--together")
     ] = False
     by: Annotated[
-        str,
+        str | None,
         Opt(
-            "Groups of the answer: account, user, partition, qos or size.",
+            "Groups of the answer: account, user, partition, qos or size; of Kueue queue, "
+            "namespace, priority or size. Default: account, or queue.",
             metavar="GROUP",
             panel=OUTPUT,
             common=True,
         ),
-    ] = "account"
+    ] = None
     level: Annotated[str | None, LEVEL] = None
     limit_factor: Annotated[float | None, LIMIT_FACTOR] = None
     time_zone: Annotated[str | None, TIME_ZONE] = None
@@ -216,7 +246,13 @@ class WhatIfRequest(SiteRequest):
     ] = None
     before: Annotated[
         Path | None,
-        Opt("slurm.conf before --validate.", metavar="FILE", panel=HAPPENED, omitted=True),
+        Opt(
+            "slurm.conf before --validate. Of Kueue: the queues before --site, a file, a folder or "
+            "a branch of its git repository.",
+            metavar="FILE|BRANCH",
+            panel=HAPPENED,
+            omitted=True,
+        ),
     ] = None
     after: Annotated[
         Path | None,
@@ -229,7 +265,11 @@ class WhatIfRequest(SiteRequest):
         """The files it reads, those among them that a slurm.conf includes."""
         from gpuplan.analysis.site.slurm_conf import included_files
 
-        confs = [path for path in (*self.slurm_conf, self.before, self.after) if path is not None]
+        if self.is_of_kueue:
+            before = self.before if self.before is not None and self.before.exists() else None
+            return (self.trace, self.twin, *self.kueue_site, before)
+        happened = () if self.validate is None else (self.before, self.after)
+        confs = [path for path in (*self.slurm_conf, *happened) if path is not None]
         included = (file for path in confs for file in included_files(path))
         return (self.trace, self.twin, self.prices.prices, self.prices.contracts, *included)
 
@@ -237,6 +277,11 @@ class WhatIfRequest(SiteRequest):
         """Check everything but the log. Raises `InputError` or `UsageError`."""
         from gpuplan.planner.site.pairs import check_groups
 
+        if self.is_of_kueue:
+            self._check_for_quotas()
+            return
+        if self.kueue_site:
+            raise UsageError("--site: is for a site of Kueue; of Slurm give --slurm-conf")
         changes = self.changes()
         named = [path for path in (self.before, self.after) if path is not None]
         if self.validate is None and named:
@@ -245,7 +290,68 @@ class WhatIfRequest(SiteRequest):
             raise UsageError("--validate: needs --before FILE and --after FILE, and no change")
         if self.validate is None and not changes:
             raise UsageError(NONE_GIVEN)
-        check_groups(self.by, self.calibration().level)
+        check_groups(self.grouping, self.calibration().level)
+
+    @property
+    def is_of_kueue(self) -> bool:
+        """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
+        from gpuplan.analysis.quota.kueue_site import is_quota_twin
+        from gpuplan.analysis.quota.workloads import is_kueue_dump
+
+        if self.twin is not None:
+            return is_quota_twin(self.twin)
+        return is_kueue_dump(self.trace)
+
+    @property
+    def grouping(self) -> str:
+        """What groups are."""
+        if self.by is not None:
+            return self.by
+        return "queue" if self.is_of_kueue else "account"
+
+    def _check_for_quotas(self) -> None:
+        """Check what can be checked of a site of Kueue. Raises `InputError` or `UsageError`."""
+        from gpuplan.planner.quota_twin.what_if import check_quota_groups
+
+        if self.validate is not None or self.after is not None:
+            raise UsageError("--validate: replays changes of a Slurm site, and the log is of Kueue")
+        if self.prices.is_given:
+            raise UsageError("--price: what nodes cost is not told of a site of Kueue")
+        if self.before is not None and len(self.kueue_site) != 1:
+            raise UsageError("--before: needs one --site, the configuration after it")
+        if not self.quota_changes():
+            raise UsageError(NONE_OF_KUEUE)
+        level = self.level
+        if level is None and self.twin is not None:
+            level = self.quota_site()[1].level
+        check_quota_groups(self.grouping, level or "fair")
+
+    def quota_site(self) -> tuple[QuotaDocument, CalibrationTable]:
+        """Return the settings of Kueue in ``twin``, and what the calibration found.
+
+        Raises `InputError` or, without ``twin``, `UsageError`.
+        """
+        from gpuplan.analysis.quota.kueue_site import read_quota_twin
+
+        if self.twin is None:
+            raise UsageError(NO_TWIN)
+        return read_quota_twin(self.twin)
+
+    def quota_changes(self) -> tuple[QuotaChange, ...]:
+        """Return the changes of a site of Kueue in the order in which they are given.
+
+        Raises `InputError` or `UsageError`.
+        """
+        from gpuplan.planner.quota_twin.changes import read_quota_change
+
+        return tuple(read_quota_change(name, value) for name, value in self._in_order())
+
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in the JSON output."""
+        if not self.is_of_kueue:
+            return SiteRequest.parameters(self) | {"by": self.grouping}
+        level = self.level or (None if self.twin is None else self.quota_site()[1].level)
+        return json_parameters(self) | {"by": self.grouping, "level": level}
 
     def changes(self) -> tuple[SiteChange, ...]:
         """Return the changes in the order in which they are given.
@@ -254,11 +360,16 @@ class WhatIfRequest(SiteRequest):
         """
         from gpuplan.planner.twin.change_texts import read_change
 
+        return tuple(read_change(name, value, self.long_jobs) for name, value in self._in_order())
+
+    def _in_order(self) -> list[tuple[str, str]]:
+        """Return name and value of each change in the order in which they are given."""
         left = {name: list(values) for name, values in self.by_name().items()}
-        named = ("set" if name == "values" else name.replace("_", "-") for name in self.given)
+        other = {"values": "set", "kueue_site": "site"}
+        named = (other.get(name, name.replace("_", "-")) for name in self.given)
         pairs = [(name, left[name].pop(0)) for name in named if left.get(name)]
         pairs += [(name, value) for name, values in left.items() for value in values]
-        return tuple(read_change(name, str(value), self.long_jobs) for name, value in pairs)
+        return [(name, str(value)) for name, value in pairs]
 
     def by_name(self) -> dict[str, tuple[object, ...]]:
         """Return the values of the changes, by the names that `read_change` knows."""
@@ -274,4 +385,5 @@ class WhatIfRequest(SiteRequest):
             "reserve": self.reserve,
             "scale-load": self.scale_load,
             "limits-times": self.limits_times,
+            "site": self.kueue_site,
         }

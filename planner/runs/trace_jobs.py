@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,21 @@ LABELS = tuple(BY.values())
 
 OF_TENANTS = ("priority", "group", "gpu_type", "num_workers")
 """Columns for policies that tell high-priority and spot jobs apart."""
+
+QUEUE_COLUMNS = (
+    "cluster_queue",
+    "queue",
+    "partition",
+    "qos",
+    "account",
+    "group",
+    "user",
+    "job_class",
+)
+"""Columns that may say in which queue of a site a job waits; the first that names one counts."""
+RECORDED_PRIORITY = "recorded_priority"
+OF_QUEUES = (*QUEUE_COLUMNS, RECORDED_PRIORITY, "priority", "gpu_type", "num_workers")
+"""Columns for policies that replay the queues of a site, where a trace has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,8 @@ class TraceJobs:
         tenants: priorities, groups and GPU types; None where they were not read.
         by: what waits are split by, of `analysis.history.jobs.BY`; empty where they are not.
         labels: whose each job is, in the same order: the canonical columns that were read.
+        queues: what may say in which queue of a site each waits, in the same order; None where it
+            was not read.
         recorded_wait_s: wait of each that the log recorded, seconds, NaN where it is unknown; None
             where it was not read.
     """
@@ -90,6 +107,7 @@ class TraceJobs:
     by: tuple[str, ...] = ()
     labels: pl.DataFrame | None = None
     recorded_wait_s: FloatArray | None = None
+    queues: pl.DataFrame | None = None
 
     @property
     def span_s(self) -> float:
@@ -108,6 +126,7 @@ def jobs_of(
     window_us: PeriodUs | None = None,
     rates: RateSource | None = None,
     by: tuple[str, ...] = (),
+    queues: bool = False,
 ) -> TraceJobs:
     """Return the jobs of a trace that have a duration and use GPUs; those submitted in a period.
 
@@ -128,6 +147,7 @@ def jobs_of(
         rates: where the rates on several GPU types come from; the trace then needs the columns of
             `gpuplan.planner.runs.job_rates`. None for jobs that take their recorded time.
         by: what waits are split by, of `analysis.history.jobs.BY`; the trace needs the columns.
+        queues: keep the columns of `OF_QUEUES` that the trace has.
 
     Raises:
         InputError: no job of the trace can be replayed, or a class has no checkpoint.
@@ -213,6 +233,7 @@ def jobs_of(
         tenants=_tenants(kept),
         by=by,
         labels=kept.select(name for name in LABELS if name in kept.columns),
+        queues=kept.select(name for name in OF_QUEUES if name in kept.columns) if queues else None,
         limit_us=_limits(kept),
         recorded_wait_s=_recorded_waits(kept),
         rates=None if rated is None else rated.of(kept),
@@ -238,25 +259,41 @@ def jobs_of(
 
 def first_jobs(jobs: TraceJobs, count: int) -> TraceJobs:
     """Return the first jobs, without rates, tenants, labels and recorded waits."""
+    return chosen_jobs(jobs, np.arange(min(count, jobs.workload.size)))
+
+
+def chosen_jobs(jobs: TraceJobs, places: IntArray, later_us: IntArray | None = None) -> TraceJobs:
+    """Return some jobs, without rates, tenants, labels and recorded waits.
+
+    Args:
+        jobs: all of them.
+        places: of the jobs, in the order of their submissions.
+        later_us: by how much each is submitted later; shape of ``places``.
+    """
     work = jobs.workload
     columns = {
-        name: value[:count]
-        for name in Workload.__dataclass_fields__
-        if (value := getattr(work, name)) is not None
+        column.name: value[places]
+        for column in fields(Workload)
+        if (value := getattr(work, column.name)) is not None
     }
+    if later_us is not None:
+        for name in ("submit_us", "deadline_us"):
+            columns[name] = columns[name] + later_us
     job_class, limit_us = jobs.job_class, jobs.limit_us
+    has_ids = len(jobs.job_id) == work.size
     return replace(
         jobs,
         workload=Workload(**columns),
-        job_id=jobs.job_id[:count],
-        job_class=None if job_class is None else job_class[:count],
-        limit_us=None if limit_us is None else limit_us[:count],
+        job_id=jobs.job_id.gather(places) if has_ids else jobs.job_id,
+        job_class=None if job_class is None else job_class.gather(places),
+        limit_us=None if limit_us is None else limit_us[places],
         window_us=None,
         by=(),
         rates=None,
         tenants=None,
         labels=None,
         recorded_wait_s=None,
+        queues=None if jobs.queues is None else jobs.queues[places],
     )
 
 

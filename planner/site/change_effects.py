@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import Hidden
+from gpuplan.planner.quota.use import Eviction, Loan, QueueUse
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.effects import LOST_SHARE, UNCLEAR, PairedWaits
 from gpuplan.planner.twin.workload import SiteWorkload
@@ -189,6 +190,10 @@ class WhatIfResults:
             where they are too few, and nobody gives up.
         today: the waits of the scored jobs in a replay of today without chance, and as recorded.
         unused: changed settings that the replayed rules do not use, one sentence each.
+        queues: what each ClusterQueue does with its quotas, today and with each change; of Kueue.
+        loans: which queue holds GPUs out of the quota of which, today and with each change.
+        evictions: which queue evicts workloads of which, today and with each change.
+        notes: how the changes were read, and what the replays show, one sentence each.
     """
 
     level: str
@@ -201,6 +206,10 @@ class WhatIfResults:
     work: Hidden[SiteWorkload]
     today: Hidden[WaitPairs]
     unused: Hidden[tuple[str, ...]] = ()
+    queues: tuple[QueueUse, ...] | UnsetType = UNSET
+    loans: tuple[Loan, ...] | UnsetType = UNSET
+    evictions: tuple[Eviction, ...] | UnsetType = UNSET
+    notes: Hidden[tuple[str, ...]] = ()
 
 
 def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple[WaitGrowth, ...]:

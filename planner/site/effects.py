@@ -181,10 +181,35 @@ def effects_of(
         for before, after in zip(today, changed, strict=True)
     ]
     effects = (
-        _group(name, np.flatnonzero(of), blocks, work, pairs, is_explained, 2 * len(kinds))
+        _group(
+            name,
+            np.flatnonzero(of),
+            blocks,
+            work.recorded_wait,
+            pairs,
+            is_explained,
+            2 * len(kinds),
+        )
         for name, of in groups
     )
     return [effect for effect in effects if effect is not None]
+
+
+def effect_on_all(
+    submit: IntArray, recorded_wait: IntArray, pairs: Sequence[tuple[IntArray, IntArray]]
+) -> PairedWaits | None:
+    """Return the effect on all jobs of pairs of replays; None where no job starts in each.
+
+    Args:
+        submit: when each job came, in seconds; shape (n,).
+        recorded_wait: as recorded.
+        pairs: waits before and after the change, in seconds, -1 where a job did not start.
+    """
+    nobody = np.zeros(submit.size, np.bool_)
+    replayed = [_Pair(before, after, nobody, after) for before, after in pairs]
+    everybody = np.arange(submit.size)
+    blocks = blocks_of(submit)
+    return _group(ALL_JOBS, everybody, blocks, recorded_wait, replayed, True, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +243,7 @@ def _group(
     name: str,
     at: IntArray,
     blocks: IntArray,
-    work: SiteWorkload,
+    recorded_wait: IntArray,
     replayed: Sequence[_Pair],
     is_explained: bool,
     figures_of_groups: int,
@@ -243,7 +268,7 @@ def _group(
             return None
         jobs += int(both.sum())
         differs = differs or bool((before[both] != after[both]).any())
-        figures[2, i] = _figures(work.recorded_wait[at][both].astype(np.float64))
+        figures[2, i] = _figures(recorded_wait[at][both].astype(np.float64))
         for side, whole in enumerate((before[both], after[both])):
             waits = whole.astype(np.float64)
             figures[side, i] = _figures(waits)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from gpuplan.analysis.base.typed_tables import leaves
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
+from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.change_effects import (
     CalibratedError,
     ChangeEffect,
@@ -72,19 +74,31 @@ def what_if(
     check_groups(by, calibration.level)
     changes = list(changes)
     pairs = pairs_of(log, document, changes, calibration, chosen=chosen)
+    return effects_of_pairs(pairs, calibration, by=by, strict=strict, all_parts=all_parts)
+
+
+def effects_of_pairs(
+    pairs: Pairs,
+    calibration: CalibrationTable,
+    *,
+    by: str,
+    strict: bool = False,
+    all_parts: bool = False,
+) -> WhatIfResults:
+    """Replay pairs until more would say little, and return what the changes do; see `what_if`."""
     waits = grown(pairs, by, all_parts=all_parts)
     effects = [_change_effect(pairs, at, groups) for at, groups in enumerate(waits)]
-    patience, today = pairs.patience, pairs.replicas.cases[0]
+    patience = pairs.patience
     return WhatIfResults(
         level=calibration.level,
         by=by,
-        base_rejected=_rejected(pairs.today[0].reason) if changes else {},
+        base_rejected=_rejected(pairs.today[0].reason) if pairs.names else {},
         changes=tuple(effects),
         growth=wait_growth(by, effects, strict),
         calibration=CalibratedError(calibration.within, calibration.mae_s),
         given_up=None if patience is None else patience.given_up,
         work=pairs.work,
-        today=site_waits(today.site, today.config, pairs.work),
+        today=pairs.waits_today(),
         unused=pairs.unused,
     )
 
@@ -100,6 +114,7 @@ class Pairs:
         unused: changed settings that the replayed rules do not use, one sentence each.
         patience: when users give up; None where the log does not tell.
         replicas: of the site of today, then of each change.
+        waits_today: replays today without chance, and returns the waits beside those recorded.
     """
 
     work: SiteWorkload
@@ -108,6 +123,7 @@ class Pairs:
     unused: tuple[str, ...]
     patience: Patience | None
     replicas: Replicas
+    waits_today: Callable[[], WaitPairs]
 
     @property
     def today(self) -> list[Replica]:
@@ -177,6 +193,7 @@ def pairs_of(
         unused=tuple(unused),
         patience=patience,
         replicas=Replicas(cases, Chance.of(work, patience)),
+        waits_today=partial(site_waits, site, cases[0].config, work),
     )
 
 

@@ -2,7 +2,8 @@
 
 ``--cluster`` of a replay is a candidate as often as today's cluster. The smallest one given that
 holds as many GPUs as the log shows held at once counts as today's; where it contradicts the log, or
-none is given, the peak itself is replayed. A policy that only rents has no cluster of today.
+none is given, the peak itself is replayed. A policy that only rents has no cluster of today; one
+that replays the queues of a site (``--site``) replays those of today.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from gpuplan.analysis.base.words import listed
 from gpuplan.planner.compare import PolicyOutcome, PolicySpec
+from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.cluster_setting import shape_of
@@ -49,7 +51,12 @@ def fidelity_of_policies(
         rng: random values come from a copy.
         is_part: whether other jobs of the log are left out.
     """
+    sited = _of_site(runs, peak_gpus, is_part)
+    if sited and _closest(sited).may_speak:
+        return _closest(sited)
     owned = [(spec, run) for spec, run in runs if has_cluster(spec)]
+    if sited and not owned:
+        return _closest(sited)
     if not owned:
         names = listed(list(dict.fromkeys(spec.policy for spec, _ in runs)), 3)
         return unknown(f"today's cluster cannot be replayed under {names}")
@@ -67,6 +74,17 @@ def fidelity_of_policies(
     if not replays and not at_peak:
         return unknown("today's cluster is unknown: --cluster has fewer GPUs than the log")
     return _closest(replays or at_peak)
+
+
+def _of_site(
+    runs: Sequence[tuple[PolicySpec, PolicyOutcome]], peak_gpus: float, is_part: bool
+) -> list[TodayReplay]:
+    """Return the replays under the queues of a site: they are of today as they are."""
+    return [
+        TodayReplay(spec.policy, run.results.gpus, run.match, peak_gpus, is_part)
+        for spec, run in runs
+        if has_quotas(find_policy(spec.policy).settings) and run.match is not None
+    ]
 
 
 def has_cluster(policy: PolicySpec) -> bool:

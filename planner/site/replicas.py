@@ -6,9 +6,10 @@ so that replays of the same number before and after a change differ by the chang
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from threading import Event
+from typing import Protocol
 
 import numpy as np
 
@@ -42,6 +43,50 @@ class SiteCase:
     site: SiteCluster
     jobs: SiteJobs
     config: SchedulerConfig
+
+    @property
+    def count(self) -> int:
+        """Jobs."""
+        return int(self.jobs.id.size)
+
+    def replica(self, number: int, chance: Chance, seen: Callable[[float], None]) -> Replica:
+        """Return the replica of a number; ``seen`` is called with the share done.
+
+        Raises `UsageError`.
+        """
+        jobs = chance.applied(self.jobs, number)
+        try:
+            run = replay_site(self.site, jobs, shuffled(self.config, number + 1), seen)
+        except ValueError as error:
+            raise UsageError(f"the site cannot be replayed: {error}") from error
+        logged = jobs.id < chance.waited_s.size
+        wait = np.full(chance.waited_s.size, NOT_STARTED, np.int64)
+        reason, elsewhere = np.zeros(wait.size, np.int64), np.zeros(wait.size, np.int64)
+        ids = jobs.id[logged]
+        wait[ids], reason[ids] = run.wait[logged], run.reason_code[logged]
+        elsewhere[ids] = run.elsewhere_gpu_s[logged]
+        later = np.zeros(wait.size, np.int64)
+        later[ids] = run.later_wait[logged]
+        return Replica(wait, reason, elsewhere, later)
+
+
+class ReplayCase(Protocol):
+    """A site of any kind to replay."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def jobs(self) -> SiteJobs:
+        """What is replayed."""
+
+    @property
+    def count(self) -> int:
+        """Jobs."""
+
+    def replica(self, number: int, chance: Chance, seen: Callable[[float], None]) -> Replica:
+        """Return the replica of a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +151,7 @@ class Replicas:
         of: the replicas of each case so far, in order.
     """
 
-    def __init__(self, cases: Sequence[SiteCase], chance: Chance) -> None:
+    def __init__(self, cases: Sequence[ReplayCase], chance: Chance) -> None:
         self.cases, self.chance = cases, chance
         self.of: list[list[Replica]] = [[] for _ in cases]
         self._pace, self._stopped = ReplayPace(), Event()
@@ -119,8 +164,8 @@ class Replicas:
             UsageError: a site or a job is too large for a replay.
         """
         items = [(at, number) for at in which for number in range(len(self.of[at]), count)]
-        jobs = max((self.cases[at].jobs.id.size for at, _ in items), default=0)
-        self._total += sum(self.cases[at].jobs.id.size for at, _ in items)
+        jobs = max((self.cases[at].count for at, _ in items), default=0)
+        self._total += sum(self.cases[at].count for at, _ in items)
         try:
             runs = run_all(self._replica, items, bytes_each=BYTES_PER_JOB * jobs)
         finally:
@@ -132,27 +177,14 @@ class Replicas:
     def _replica(self, item: tuple[int, int]) -> Replica:
         """Replay one replica of a case; ``item`` is its position and the number."""
         case, number = self.cases[item[0]], item[1]
-        jobs = self.chance.applied(case.jobs, number)
         before = 0
 
         def seen(share: float) -> None:
             nonlocal before
             if self._stopped.is_set():
                 raise KeyboardInterrupt
-            done = round(share * jobs.id.size)
+            done = round(share * case.count)
             self._done, before = self._done + done - before, done
             self._pace.say(self._done, self._total, "jobs replayed")
 
-        try:
-            run = replay_site(case.site, jobs, shuffled(case.config, number + 1), seen)
-        except ValueError as error:
-            raise UsageError(f"the site cannot be replayed: {error}") from error
-        logged = jobs.id < self.chance.waited_s.size
-        wait = np.full(self.chance.waited_s.size, NOT_STARTED, np.int64)
-        reason, elsewhere = np.zeros(wait.size, np.int64), np.zeros(wait.size, np.int64)
-        ids = jobs.id[logged]
-        wait[ids], reason[ids] = run.wait[logged], run.reason_code[logged]
-        elsewhere[ids] = run.elsewhere_gpu_s[logged]
-        later = np.zeros(wait.size, np.int64)
-        later[ids] = run.later_wait[logged]
-        return Replica(wait, reason, elsewhere, later)
+        return case.replica(number, self.chance, seen)

@@ -206,6 +206,19 @@ def smallest(sizes: Candidates) -> int:
         size = min(lower)
 
 
+def smallest_below(sizes: Candidates, gpus: int) -> int | None:
+    """Return the smallest size found up to one that meets the targets; None where that does not.
+
+    Args:
+        sizes: the replays.
+        gpus: the largest size, a multiple of the step.
+    """
+    if gpus < sizes.least or not sizes.one(gpus).meets:
+        return None
+    fails = sizes.least // sizes.step - 1
+    return _between(sizes, fails, gpus // sizes.step, lambda replay: replay.meets)[1] * sizes.step
+
+
 def _around(sizes: Candidates, guess: int, meets: int) -> tuple[int, int]:
     """Return multiples of the step, one at which the targets are missed and one that meets them.
 

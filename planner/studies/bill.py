@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
-from gpuplan.analysis.characterize.capacity import time_above
+from gpuplan.analysis.characterize.capacity import NODES, time_above
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
@@ -51,10 +51,15 @@ from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.bill_delays import (
+    BillStudyResults,
+    bill_delays,
+    delay_columns,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BillAnswer(Answer[BillRequest, BillResults]):
+class BillAnswer(Answer[BillRequest, BillStudyResults]):
     """The bill of a log.
 
     Attributes:
@@ -119,7 +124,14 @@ def bill(request: BillRequest) -> BillAnswer:
             request.month_names(),
         )
     jobs = replace(request.jobs, log=replace(request.jobs.log, columns=of_log))
-    trace = bill_trace(request.trace, jobs, request.columns, request.prices.gpu)
+    trace = bill_trace(
+        request.trace,
+        jobs,
+        request.columns,
+        request.prices.gpu,
+        delay_columns(request),
+        (NODES,) if request.delays.delays else (),
+    )
     runs = billed_runs(trace, request.columns)
     types = runs.runs.gpu_types
     cluster = cluster_of(types, runs.peak_gpus.tolist(), request.pools(), is_peak=request.is_peak)
@@ -168,9 +180,10 @@ def bill(request: BillRequest) -> BillAnswer:
             *outside_note(reconciliation, runs.window_us),
             *_selection_note(request),
         ]
+    delays = bill_delays(request, trace) if request.delays.delays else UNSET
     return BillAnswer(
         request=request,
-        results=results,
+        results=BillStudyResults.of(results, delays),
         inputs=(
             trace_input(trace),
             *prices.inputs,
@@ -187,7 +200,14 @@ def bill(request: BillRequest) -> BillAnswer:
     )
 
 
-def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) -> Trace:
+def bill_trace(
+    path: Path,
+    jobs: Selection,
+    by: Sequence[str],
+    gpu: str | None,
+    more: Sequence[str] = (),
+    optional: Sequence[str] = (),
+) -> Trace:
     """Return a trace with the columns of a bill, which a log keeps for it.
 
     Args:
@@ -195,6 +215,8 @@ def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) 
         jobs: which of its jobs.
         by: columns of the trace, or names in `BY`.
         gpu: the type of jobs that name none.
+        more: other canonical columns to read.
+        optional: columns to read where the trace has them.
     """
     columns = tuple(BY.get(name, name) for name in by)
     if path != STANDARD_INPUT and is_parquet(path):
@@ -204,7 +226,12 @@ def bill_trace(path: Path, jobs: Selection, by: Sequence[str], gpu: str | None) 
         keep = tuple(dict.fromkeys([*jobs.log.keep, *kept]))
         jobs = replace(jobs, log=replace(jobs.log, keep=keep))
     try:
-        trace = read_trace(path, jobs, columns=(*COLUMNS, *columns))
+        trace = read_trace(
+            path,
+            jobs,
+            columns=tuple(dict.fromkeys((*COLUMNS, *columns, *more))),
+            optional=optional,
+        )
     except UsageError as error:
         problem = str(error).partition("\n")[0]
         lacking = [name for name in by if f"no column {BY.get(name, name)!r}" in problem]

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.objects import COMMAND
+from gpuplan.analysis.quota.twin_text import quota_twin_text
+from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
 from gpuplan.analysis.site.document import twin_text
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.quota_twin.calibrate import calibrate_quotas
 from gpuplan.planner.requests.calibrate import CalibrateRequest
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.quota_site import site_of_log
 from gpuplan.planner.twin.calibrate import CalibrateResults, Progress, nothing
 from gpuplan.planner.twin.calibrate import calibrate as calibrate_log
 from gpuplan.planner.twin.infer import complete
@@ -23,7 +30,10 @@ class Calibration(Answer[CalibrateRequest, CalibrateResults]):
 
     def twin_text(self) -> str:
         """Return the text of ``twin.toml``: the settings, and what the calibration found."""
-        return twin_text(self.results.document, self._table())
+        document, table = self.results.document, self._table()
+        if isinstance(document, QuotaDocument):
+            return quota_twin_text(document, table)
+        return twin_text(document, table)
 
     def _table(self) -> dict[str, Any]:
         results, request = self.results, self.request
@@ -74,6 +84,15 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
         UsageError: a setting cannot be used.
     """
     request.check()
+    if is_kueue_dump(request.trace):
+        return _calibrate_quotas(request, progress)
+    if request.site is not None:
+        raise InputError(
+            request.trace,
+            "has no Workloads of Kueue, and --site is for these",
+            expected="what kubectl get workloads.kueue.x-k8s.io -A -o json prints",
+            hint=COMMAND,
+        )
     document = request.document()
     whole = read_site_log(request.trace, request.time_zone)
     log = whole if request.all_jobs else recent(whole)
@@ -91,6 +110,22 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
         request=request,
         results=results,
         inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height),),
+        warnings=results.warnings,
+        notes=results.notes,
+    )
+
+
+def _calibrate_quotas(request: CalibrateRequest, progress: Progress) -> Calibration:
+    """Calibrate the quotas of a site of Kueue. Raises as `calibrate`."""
+    request.check_for_quotas()
+    log = read_kueue_log(request.trace)
+    results = calibrate_quotas(
+        log, site_of_log(log, request.site), warmup_s=request.warmup_s(), progress=progress
+    )
+    return Calibration(
+        request=request,
+        results=results,
+        inputs=(InputFile(str(log.path), log.sha256, log.jobs.height),),
         warnings=results.warnings,
         notes=results.notes,
     )

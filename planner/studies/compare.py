@@ -13,6 +13,7 @@ from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
@@ -97,6 +98,7 @@ def replay_policies(
         replay,
         by_class=any(map(needs_classes, effective)),
         by_tenant=any(map(lends, effective)),
+        by_queue=any(map(has_quotas, effective)),
         window=request.window,
         rates=rates_of(replay.gpu_types, (values for values in effective if not lends(values))),
         labels=per_job,

@@ -1,4 +1,4 @@
-"""What comes before a replay that lends GPUs: what pools are asked for, and what never fits."""
+"""What comes before a replay: what pools that lend are asked for, and jobs that never fit."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.compare import PolicyOutcome, PolicySpec, compare
 from gpuplan.planner.engine import Engine
+from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.planner.studies.replay import ReplayInputs
@@ -24,7 +25,7 @@ MOST_NAMED = 5
 
 
 def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInputs:
-    """Return the jobs that fit into the clusters of the policies that lend, for all policies.
+    """Return the jobs that fit into pools that lend and into quotas, for all policies.
 
     What each pool is asked for is reported before anything runs.
 
@@ -32,6 +33,7 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
         InputError: no job fits.
         UsageError: settings that make no cluster.
     """
+    from gpuplan.planner.policies.quota_replay import never_admitted
     from gpuplan.planner.policies.spot.pools import loads_of, pools_of
     from gpuplan.planner.policies.spot.replay import unplaceable_jobs
 
@@ -39,6 +41,9 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
     dropped = np.zeros(jobs.workload.size, np.bool_)
     reported = set()
     for policy in policies:
+        if has_quotas(policy.settings):
+            with policy.blamed(is_alone=len(policies) == 1):
+                dropped[never_admitted(jobs, policy.effective())] = True
         if not lends(policy.effective()):
             continue
         with policy.blamed(is_alone=len(policies) == 1):
@@ -52,7 +57,9 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
         return read
     if dropped.all():
         raise InputError(
-            read.trace.path, "no job fits into the cluster", hint="allow more GPUs in --cluster"
+            read.trace.path,
+            "no job fits into the cluster",
+            hint="allow more GPUs in --cluster, or more quota in --site",
         )
     names = [
         f"{jobs.job_id[int(at)]} ({jobs.workload.billed_gpus[at]:g} GPUs)"
@@ -130,6 +137,8 @@ def _only(jobs: TraceJobs, kept: BoolArray) -> TraceJobs:
         window_us=window and (window[0] - first, window[1] - first),
         first_submit_us=None if jobs.first_submit_us is None else jobs.first_submit_us + first,
         labels=None if jobs.labels is None else jobs.labels.filter(kept),
+        queues=None if jobs.queues is None else jobs.queues.filter(kept),
+        limit_us=None if jobs.limit_us is None else jobs.limit_us[kept],
         job_class=None if jobs.job_class is None else jobs.job_class.filter(kept),
         recorded_wait_s=None if jobs.recorded_wait_s is None else jobs.recorded_wait_s[kept],
         tenants=None

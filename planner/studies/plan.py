@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,12 +105,15 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     if older is not None:
         request = with_options_of(request, older)
         request.check()
+    request = request.with_levers
     budget_usd_per_h = _budget_usd_per_h(request.budget)
     speedup = None if request.speedup is None else load_speedup(request.speedup)
     trace = plan_trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
     prices, offered, committed_today = markets_of(request, jobs)
+    if not request.commits:
+        offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
     paid.check_budget(budget_usd_per_h)
@@ -212,7 +215,7 @@ def _results(
         mean_time_s=mean_s,
         saving_share=saving,
         recorded_usd_per_month=recorded_usd,
-        recorded_committed_gpus=None if recorded is None else float(recorded.whole.committed.sum()),
+        recorded_committed_gpus=None if recorded is None else float(recorded.all_committed.sum()),
         confirmed=not proof.unconfirmed,
         unconfirmed=proof.unconfirmed,
         targets=targets,

@@ -37,7 +37,9 @@ from gpuplan.planner.requests.plan import (
     PurchaseRequest,
     parse_bound,
     parse_deferral,
+    parse_levers,
     write_deferral,
+    write_levers,
 )
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.plan_results import PlanResults
 
 MONTHS_A_YEAR = 12
+DELAYS = ("provision_s", "release_s", "billing_s")
+"""Of GPUs on demand, as requests and files name them."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -84,6 +88,7 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         "target": options.target and parse_target(options.target, flag),
         "budget": options.budget,
         "slower": parse_bound(options.slower, flag),
+        "levers": options.levers and parse_levers(options.levers, flag),
         "by": options.by,
         "spot": options.spot,
         "spot_hazard": options.spot_losses_per_s,
@@ -91,6 +96,7 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         "speedup": options.speedup,
         "defer": options.defer and parse_deferral(options.defer, flag),
         "cluster": options.cluster,
+        "holdout": options.holdout,
         "spot_price": _by_type({each.name: each.spot_usd for each in plan.types}),
         "serverless": _by_type({each.name: each.serverless_usd for each in plan.types}),
     }
@@ -104,6 +110,14 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         if (value is not None or name == "slower")
         and getattr(request, name) == getattr(defaults, name)
     }
+    usual = defaults.renting
+    delays = {
+        name: getattr(options, name)
+        for name in DELAYS
+        if getattr(options, name) is not None
+        and getattr(request.renting, name) == getattr(usual, name)
+    }
+    changes["renting"] = replace(request.renting, **delays)
     jobs, prices, commitment, services = (
         request.jobs, request.prices, request.commitment, request.services,
     )  # fmt: skip
@@ -288,6 +302,7 @@ def _options(request: PurchaseRequest) -> PlanOptions:
     services = request.services
     return PlanOptions(
         where=request.jobs.where,
+        levers=write_levers(request.levers),
         by=request.by,
         gpu=request.prices.gpu,
         target=write_target(request.target),
@@ -299,6 +314,8 @@ def _options(request: PurchaseRequest) -> PlanOptions:
         speedup=request.speedup,
         defer=write_deferral(request.defer),
         cluster=request.cluster,
+        holdout=request.holdout,
+        **{name: getattr(request.renting, name) for name in DELAYS},
         services=services.services,
         load=list(services.load),
         lend=services.lend,

@@ -15,7 +15,7 @@ from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.job_table.schema import LIMIT_COLUMN
+from gpuplan.analysis.job_table.schema import CANONICAL, LIMIT_COLUMN
 from gpuplan.analysis.prices.contracts import FOREVER_US
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
@@ -40,7 +40,13 @@ from gpuplan.planner.runs.group_waits import GroupWaits, recorded_waits
 from gpuplan.planner.runs.job_rates import COLUMNS as RATE_COLUMNS
 from gpuplan.planner.runs.job_rates import RateSource
 from gpuplan.planner.runs.replay_files import ReplayFiles
-from gpuplan.planner.runs.trace_jobs import COLUMNS, OF_TENANTS, TraceJobs, jobs_of
+from gpuplan.planner.runs.trace_jobs import (
+    COLUMNS,
+    OF_QUEUES,
+    OF_TENANTS,
+    TraceJobs,
+    jobs_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +180,7 @@ def read_replay(
     *,
     by_class: bool = False,
     by_tenant: bool = False,
+    by_queue: bool = False,
     window: str = OWN_WINDOW,
     rates: RateSource | None = None,
     labels: bool = False,
@@ -184,6 +191,7 @@ def read_replay(
         request: which jobs, and what they cost.
         by_class: read the classes of jobs, for a policy that needs them.
         by_tenant: read their priorities, groups and GPU types, for a policy that lends.
+        by_queue: read what may name their queues, for a policy that replays those of a site.
         window: what policies are charged for, one of `WINDOWS`.
         rates: gives their rates on GPU types.
         labels: read their groups, users and classes, for the rows of a result.
@@ -198,12 +206,15 @@ def read_replay(
         *(INFERRED_FROM if rule == "inferred" else ()),
         *(RATE_COLUMNS if rates is not None else ()),
         *(OF_TENANTS if by_tenant else ()),
+        *(name for name in OF_QUEUES if by_queue and name in CANONICAL),
         *(("job_class",) if by_class or files.overheads is not None else ()),
         *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
         *(BY[name] for name in request.by),
         *(NAMES if labels else ()),
     }
-    optional = (REASON,) if window == LOG_WINDOW else ()
+    optional = [REASON] if window == LOG_WINDOW else []
+    if by_queue:
+        optional += (name for name in OF_QUEUES if name not in CANONICAL)
     trace = read_trace(request.trace, request.jobs, columns=sorted(columns), optional=optional)
     deadlines, draws = np.random.default_rng(request.jobs.seed).spawn(2)
     jobs = jobs_of(
@@ -214,6 +225,7 @@ def read_replay(
         window_us=trace.arrays().window_us() if window == LOG_WINDOW else None,
         rates=rates,
         by=request.by,
+        queues=by_queue,
     )
     kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
     if window != LOG_WINDOW:

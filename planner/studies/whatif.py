@@ -15,6 +15,7 @@ from gpuplan.planner.site.change_costs import change_cost
 from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.quota_whatif import quota_whatif
 from gpuplan.planner.twin import site_changes as changes
 from gpuplan.planner.twin.left_out import left_out_notes
 from gpuplan.planner.twin.validate import ValidationResults, validate
@@ -33,6 +34,8 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         UsageError: no change is given, or one that the site cannot make.
     """
     request.check()
+    if request.is_of_kueue:
+        return quota_whatif(request)
     document, calibration = request.site()[0], request.calibration()
     log = read_site_log(request.trace, calibration.time_zone)
     inputs: tuple[InputFile, ...] = (InputFile(str(log.path), log.sha256, log.jobs.height),)
@@ -45,7 +48,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
         at = epoch_s(request.validate)
         return Answer(
             request=request,
-            results=validate(log, old, new, at, calibration, request.by),
+            results=validate(log, old, new, at, calibration, request.grouping),
             inputs=inputs,
             warnings=warnings,
             notes=("both effects hold what the load did before and after",),
@@ -53,7 +56,7 @@ def whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults | Vali
     made = tuple(change.settled(document, log) for change in request.changes())
     made = (changes.combined(list(made)),) if request.together else made
     effects = what_if(
-        log, document, made, calibration, by=request.by, strict=request.strict,
+        log, document, made, calibration, by=request.grouping, strict=request.strict,
         chosen=request.site()[1].level,
     )  # fmt: skip
     if request.prices.is_given:

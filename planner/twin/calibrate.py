@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import Hidden
+from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog, left_out_notes
 from gpuplan.planner.twin.infer import Inferred
 from gpuplan.planner.twin.lacks import Lack, lacks_of, lacks_text
 from gpuplan.planner.twin.score import (
     LevelScore,
+    StartedRun,
     advice,
     score_run,
     score_waits,
     scored_mask,
     wait_note,
 )
-from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, shuffled, site_of
+from gpuplan.planner.twin.settings import ADDED, LEVELS, config_of, level_config, shuffled, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, jittered, site_workload
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import SiteRun, replay_site
@@ -88,6 +91,7 @@ class CalibrateResults:
         work: the jobs.
         run: the replay of the chosen rules.
         warnings: what would change what the reader does.
+        added: the rules that each level adds, in words.
     """
 
     within: float
@@ -109,11 +113,12 @@ class CalibrateResults:
     unknown_settings: list[str]
     advice: tuple[str, ...]
     notes: tuple[str, ...]
-    log: Hidden[SiteLog]
-    document: Hidden[SiteDocument]
+    log: Hidden[SiteLog | KueueLog]
+    document: Hidden[SiteDocument | QuotaDocument]
     work: Hidden[SiteWorkload]
-    run: Hidden[SiteRun]
+    run: Hidden[StartedRun]
     warnings: Hidden[tuple[str, ...]]
+    added: Hidden[Mapping[str, str]] = field(default_factory=lambda: ADDED)
 
     @property
     def score(self) -> LevelScore:

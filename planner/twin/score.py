@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
-from gpuplan.simkit.twin.simulator import SiteRun
 
 CLOSE_S = 300.0
 CLOSE_SHARE = 0.2
@@ -28,7 +27,6 @@ RULE_FILES = {
     "event": "sacctmgr show events -P",
 }  # fmt: skip
 """Table of settings -> the command whose output has it."""
-GROUPS = ("partition", "qos", "size", "account")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +120,26 @@ def mean_ranks(values: FloatArray) -> FloatArray:
     return ranks
 
 
-def scored_mask(work: SiteWorkload, run: SiteRun) -> BoolArray:
+class StartedRun(Protocol):
+    """A replay by when jobs start, in their order; shape (n,)."""
+
+    @property
+    def start(self) -> IntArray:
+        """Second of the start; -1 where it never started."""
+
+    @property
+    def wait(self) -> IntArray:
+        """Seconds from eligible to start."""
+
+
+def scored_mask(work: SiteWorkload, run: StartedRun) -> BoolArray:
     """Return the scored jobs that the replay started too."""
     mask: BoolArray = work.scored & (run.start >= 0)
     return mask
 
 
 def score_run(
-    name: str, work: SiteWorkload, run: SiteRun, *, groups: bool = True
+    name: str, work: SiteWorkload, run: StartedRun, *, groups: bool = True
 ) -> LevelScore | None:
     """Return the score of a replay with its groups; None where no scored job started."""
     mask = scored_mask(work, run)
@@ -138,7 +148,7 @@ def score_run(
     recorded, replayed, held = work.recorded_wait, run.wait, work.held
     whole = score_waits(name, recorded[mask], replayed[mask], held[mask])
     by: dict[str, list[WaitScore]] = {}
-    for kind in GROUPS if groups else ():
+    for kind in work.GROUPS if groups else ():
         names = work.names(kind)
         scores = []
         for group in sorted(set(names[mask])):
@@ -149,7 +159,7 @@ def score_run(
     return LevelScore(**asdict(whole) | {"gpu_use": gpu_use(work, run), "by": by})
 
 
-def gpu_use(work: SiteWorkload, run: SiteRun) -> float | None:
+def gpu_use(work: SiteWorkload, run: StartedRun) -> float | None:
     """Return GPU-seconds until the last recorded start, replayed over recorded."""
     jobs, started = work.jobs, work.recorded_start >= 0
     if not started.any():
@@ -185,7 +195,7 @@ def shown_alike(*seconds: float) -> tuple[str, ...]:
 
 
 def advice(
-    work: SiteWorkload, run: SiteRun, given: Collection[str] = (), noise_s: float = 0.0
+    work: SiteWorkload, run: StartedRun, given: Collection[str] = (), noise_s: float = 0.0
 ) -> list[str]:
     """Return what to look at next, a sentence per pattern found, the most general first.
 

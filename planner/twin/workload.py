@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -55,6 +56,9 @@ class SiteWorkload:
         warmup_until: second at which scoring begins; times are seconds after 1970.
         notes: what the user should know, one sentence each.
     """
+
+    GROUPS: ClassVar[tuple[str, ...]] = ("partition", "qos", "size", "account")
+    """What a score is split by."""
 
     jobs: SiteJobs
     job_ids: tuple[str, ...]

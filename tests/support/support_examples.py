@@ -34,6 +34,7 @@ PAGES = [
     ROOT / "README.md",
     *(ROOT / "docs" / n for n in ("index.md", "tutorial.md", "gates.md", "library.md", "twin.md")),
     ROOT / "docs" / "options.md",
+    ROOT / "docs" / "waste.md",
     *(ROOT / "docs" / n for n in ("extend.md", "dilu.md")),
     *sorted((ROOT / "docs" / "howto").glob("*.md")),
 ]

@@ -53,6 +53,9 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "calibrate", [log, f"--slurm-conf={conf}", *dumps, "-o", twin]
     yield "waits", [log]
     yield "waits", [log, f"--twin={twin}", "--real"]
+    told = f"{site / 'sacct_jobstats.txt.gz'}"
+    yield "waste", [told, "--price=A100=1.29,H100=2.5"]
+    yield "waste", [told, "--no-replay"]
     change = ["--twin", twin, "--add-nodes=2", f"--slurm-conf={site / 'slurm.new.conf'}"]
     yield "whatif", [log, *change, "--set=qos.normal.MaxTRESPU.gpu=8"]
     yield (
@@ -63,6 +66,16 @@ def twin_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "whatif", [log, "--twin", twin, *validated]
     job = ["--gpus=16", "--limit=24h", "--partition=h100", "--user=ana", "--replays=20"]
     yield "eta", [log, "--twin", twin, *job, "--at=2026-03-12T12:00", "--backtest"]
+
+
+def kueue_runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the runs on the sample site of Kueue."""
+    dump, twin = f"{SAMPLES / 'kueue' / 'workloads.json'}", f"{folder / 'kueue.toml'}"
+    yield "ingest", [dump, "-o", f"{folder / 'kueue.parquet'}"]
+    yield "calibrate", [dump, "-o", twin]
+    yield "whatif", [dump, f"--twin={twin}", "--set=clusterqueue.team-a.nominalQuota=16"]
+    yield "simulate", [dump, "--policy=kueue", f"--site={dump}"]
+    yield "compare", [dump, "--policy=kai", "--policy=first-fit", f"--site={dump}"]
 
 
 def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
@@ -79,6 +92,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     yield "characterize", [poor, "--fits", "--ci=90", "--resamples=40"]
     yield "characterize", [poor, one]
     yield "bill", [poor, "--price=1.29", "--by=user", "--cluster=peak"]
+    yield "bill", [poor, "--price=1.29", "--by=user", "--delays"]
     yield "size", [poor, "--target=p95_wait <= 1h", "--commit=1", "--on-demand=2"]
     yield "size", [one, "--gpus=8,16", "--cluster=x4"]
     yield (
@@ -137,6 +151,7 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
     for command, *own in (("sweep", "--against=2d-las:gpus=64"), ("simulate",), ("compare",)):
         yield command, [*some, *market, *own]
     yield from twin_runs(folder)
+    yield from kueue_runs(folder)
     lent = ["--cluster=20x8", "--spot=duration_s < 600", "--policy=gfs"]
     yield "simulate", [*some, *lent]
     yield "compare", [*some, *lent, "--policy=yarn-cs", "--policy=first-fit", "--policy=fifo"]

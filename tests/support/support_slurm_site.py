@@ -6,6 +6,9 @@ sacct would write them; ties are broken otherwise than calibrate breaks them.
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from gpuplan.analysis.site.dumps import read_dump
+from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.twin.settings import config_of, shuffled, site_of
 from gpuplan.simkit.twin.jobs import SiteJobs
@@ -87,7 +91,10 @@ def write_site(folder: Path) -> None:
     }  # fmt: skip
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
-    (folder / "sacct.txt").write_text(_log(folder), encoding="utf-8", newline="\n")
+    log = _log(folder)
+    (folder / "sacct.txt").write_text(log, encoding="utf-8", newline="\n")
+    packed = gzip.compress(with_jobstats(log).encode(), 9, mtime=0)
+    (folder / "sacct_jobstats.txt.gz").write_bytes(packed)
 
 
 def _jobs(rng: np.random.Generator) -> list[SiteJob]:
@@ -172,6 +179,44 @@ def _log(folder: Path) -> str:
            "01:00:00", "1", "cpu=4,node=1", "cpu=4,node=1", "None", "login1"]  # fmt: skip
     lines.insert(1, "|".join(cpu))
     return "\n".join(lines) + "\n"
+
+
+def with_jobstats(log: str) -> str:
+    """Return a log with jobstats summaries in AdminComment: what its GPUs did is drawn."""
+    rng = np.random.default_rng(7)
+    header, *rows = log.splitlines()
+    lines = [f"{header}|AdminComment"]
+    lines += [f"{row}|{_summary(row.split('|'), rng)}" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _summary(cells: list[str], rng: np.random.Generator) -> str:
+    run_s, nodes, gpus = int(cells[10]), expand_hosts(cells[16]), cells[14]
+    if not nodes or "gres/gpu=" not in gpus or "." in cells[0]:
+        return ""
+    if run_s < 60:
+        return "JS1:Short"
+    kind = rng.choice(["used", "little", "hung", "one", "none"], p=[0.8, 0.07, 0.05, 0.06, 0.02])
+    if kind == "none":
+        return "JS1:None"
+    each = int(gpus.partition("gres/gpu=")[2].split(",")[0]) // len(nodes)
+    memory = (80 if nodes[0].startswith("h") else 40) * 2**30
+    mean = rng.uniform(1, 14) if kind == "little" else rng.uniform(40, 97)
+    used = 0 if kind == "hung" else int(memory * rng.uniform(0.05, 0.95))
+    told = {}
+    for place, node in enumerate(nodes):
+        percents = [float(np.clip(mean + rng.normal(0, 2), 0.5, 100)) for _ in range(each)]
+        if kind == "hung" or (kind == "one" and place):
+            percents = [0.0] * each
+        elif kind == "one":
+            percents[1:] = [0.0] * (each - 1)
+        told[node] = {
+            "gpu_utilization": {str(gpu): round(each, 1) for gpu, each in enumerate(percents)},
+            "gpu_used_memory": {str(gpu): used for gpu in range(each)},
+            "gpu_total_memory": {str(gpu): memory for gpu in range(each)},
+        }
+    text = json.dumps({"gpus": each * len(nodes), "total_time": run_s, "nodes": told})
+    return "JS1:" + base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
 def _time(second: int) -> str:

@@ -1,0 +1,165 @@
+"""Objects of Kubernetes from the JSON that kubectl prints, and from files or folders of YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.objects import KubeObject, objects_of
+from gpuplan.analysis.kubernetes.refusals import TABLE, not_kubernetes_json
+from gpuplan.analysis.reading.source import Source, SourceStream, read_unpacked
+from gpuplan.analysis.storage.files import existing_file, not_a_device
+
+SUFFIXES = (".yaml", ".yml", ".json")
+MOST_VALUES = 2_000_000
+"""Values of a YAML document with its aliases expanded."""
+MOST_DEEP = 100
+EXPECTED = "objects of Kubernetes as JSON or YAML"
+COMMAND = (
+    "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
+    "-o json > kueue.json"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SiteObject:
+    """One object, of JSON or of YAML.
+
+    Attributes:
+        file: where it was read.
+        group: the group of its API, such as ``kueue.x-k8s.io``; empty for the core.
+        kind, namespace, name: what it is; empty where it has none.
+        load: returns it as a dict; decoded only then.
+    """
+
+    file: Path
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    load: Callable[[], dict[str, Any]]
+
+    @classmethod
+    def of(cls, file: Path, content: dict[str, Any]) -> SiteObject:
+        """Return an object that is decoded already."""
+        metadata = table_in(content, "metadata")
+        words = (content.get("kind"), metadata.get("namespace"), metadata.get("name"))
+        kind, namespace, name = (word if isinstance(word, str) else "" for word in words)
+        version = content.get("apiVersion")
+        group = version.rpartition("/")[0] if isinstance(version, str) else ""
+        return cls(file, group, kind, namespace, name, lambda: content)
+
+
+def table_in(content: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a table in an object; empty where there is none."""
+    value = content.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a path: itself, or the YAML and JSON files below a folder by name.
+
+    Raises `InputError` where there is none.
+    """
+    if not path.is_dir():
+        existing_file(path)
+        return [path]
+    inside = (file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
+    files = sorted(
+        file for file in inside
+        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )  # fmt: skip
+    if not files:
+        raise InputError(
+            path, "the folder has no file of YAML or JSON",
+            expected="ClusterQueues, Cohorts and LocalQueues", hint=COMMAND,
+        )  # fmt: skip
+    return files
+
+
+def site_objects(path: Path) -> Iterator[SiteObject]:
+    """Yield the objects of a file, or of the files of a folder, in order.
+
+    Raises:
+        InputError: a file cannot be read, or is neither JSON nor YAML of objects.
+    """
+    for file in files_of(path):
+        if _is_yaml(file):
+            yield from yaml_objects(file, read_unpacked(file))
+            continue
+        for item in objects_of(file):
+            yield SiteObject(
+                file, item.api_group, item.kind, item.namespace, item.name, partial(_plain, item)
+            )
+
+
+def _plain(item: KubeObject) -> dict[str, Any]:
+    return item.plain()
+
+
+def _is_yaml(file: Path) -> bool:
+    """Return whether a file is not JSON by its first letter. Raises `InputError`."""
+    source = Source(file, file, not_a_device(file).stat().st_size)
+    with closing(SourceStream(source)) as stream:
+        start = stream.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+        if start and start not in b"{[" and TABLE.match(stream.head):
+            problem = not_kubernetes_json(file, stream.head)
+            assert problem is not None
+            raise problem
+    return bool(start) and start not in b"{["
+
+
+def yaml_objects(file: Path, text: bytes) -> Iterator[SiteObject]:
+    """Yield the objects of YAML. Raises `InputError` as `site_objects`."""
+    for document in _yaml(file, text):
+        items = document if isinstance(document, list) else [document]
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            items = document["items"]
+        for item in items:
+            if isinstance(item, dict):
+                yield SiteObject.of(file, item)
+            elif item is not None:
+                raise InputError(file, f"found {str(item)[:60]!r}", expected=EXPECTED)
+
+
+def _yaml(file: Path, text: bytes) -> Iterator[Any]:
+    """Yield the documents of a YAML file, read without any type of Python."""
+    import yaml
+
+    from gpuplan.analysis.quota.safe_yaml import SafeLoader
+
+    try:
+        for document in yaml.load_all(text, Loader=SafeLoader):
+            _check_size(file, document)
+            yield document
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise InputError(
+            file, f"is not YAML ({error.problem or error.context})",
+            row=None if mark is None else mark.line + 1, expected=EXPECTED,
+            hint="helm template or kustomize build writes plain YAML" if b"{{" in text else COMMAND,
+        ) from None  # fmt: skip
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        problem = str(error).partition("\n")[0][:120]
+        raise InputError(
+            file, f"is not YAML ({problem})", expected=EXPECTED, hint=COMMAND
+        ) from None
+
+
+def _check_size(file: Path, document: Any) -> None:
+    """Refuse a document whose aliases make it huge, or one nested too deeply."""
+    left, waiting = MOST_VALUES, [(document, 0)]
+    while waiting:
+        value, depth = waiting.pop()
+        left -= 1
+        if left < 0 or depth > MOST_DEEP:
+            raise InputError(file, "is too large or nested too deeply", expected=EXPECTED)
+        if isinstance(value, dict):
+            waiting += [(inner, depth + 1) for inner in value.values()]
+        elif isinstance(value, list):
+            waiting += [(inner, depth + 1) for inner in value]

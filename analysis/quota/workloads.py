@@ -1,0 +1,370 @@
+"""The Workloads of Kueue in a dump of kubectl, with what their pods request and when they ran.
+
+Other than the reader of traces, this one keeps the pod sets: what flavors they may run on, and how
+few pods they take. Nothing else of a pod is read.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.kubernetes.objects import (
+    UNREADABLE,
+    KubeObject,
+    in_order,
+    read_objects,
+    versions,
+)
+from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
+from gpuplan.analysis.quota.objects import COMMAND, SiteObject
+from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
+from gpuplan.analysis.quota.workload_texts import (
+    PodSetText,
+    WorkloadAdmission,
+    WorkloadCondition,
+    WorkloadStatus,
+    WorkloadText,
+    requests_of,
+)
+from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.storage.files import existing_file, not_a_device
+
+WORKLOAD = "Workload"
+TRUE = "True"
+UNKNOWN = WorkloadCondition()
+COLUMNS: dict[str, pl.DataType] = {
+    "job_id": pl.String(), "namespace": pl.String(), "local_queue": pl.String(),
+    "cluster_queue": pl.String(), "priority": pl.Int64(), "priority_class": pl.String(),
+    "submit": pl.Int64(), "start": pl.Int64(), "admitted": pl.Int64(), "end": pl.Int64(),
+    "run_s": pl.Int64(), "gpus": pl.Float64(), "flavor": pl.String(), "state": pl.String(),
+    "attempts": pl.Int64(), "preemptions": pl.Int64(), "reason": pl.String(),
+    "is_first": pl.Boolean(), "shape": pl.Int64(),
+}  # fmt: skip
+"""Times are seconds after 1970. ``start`` is when quota was first reserved, as far as the dump
+tells (``is_first``: it was the first time); ``end`` is null while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetShape:
+    """A pod set of a workload.
+
+    Attributes:
+        name: of it.
+        count: pods wanted. ``least``: fewest that it takes; None: all.
+        requests: what a pod requests of each resource, in the units of `units`.
+        selector: labels that its nodes must have. ``terms``: requirements of which one list holds.
+        tolerations: taints that it tolerates.
+    """
+
+    name: str
+    count: int
+    least: int | None
+    requests: tuple[tuple[str, int], ...]
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...] = ()
+    tolerations: tuple[tuple[str, str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KueueLog:
+    """A dump of Workloads as the twin reads it.
+
+    Attributes:
+        jobs: one row per workload with GPUs that was admitted, the columns of `COLUMNS`, sorted by
+            creation.
+        shapes: the different pod sets; ``shape`` of a job is a position here.
+        path, sha256: the file.
+        site: the queues in the same file; None without any.
+        left_out: workloads that are not replayed, by reason.
+        end: the last instant that the dump tells of, seconds after 1970.
+        notes, warnings: what the user should know, one sentence each.
+        sources: hashes of logs that it was made of; none.
+        waiting: workloads that still wait.
+    """
+
+    jobs: pl.DataFrame
+    shapes: tuple[tuple[PodSetShape, ...], ...]
+    path: Path
+    sha256: str
+    site: QuotaDocument | None
+    left_out: dict[str, int]
+    end: int
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    waiting: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=COLUMNS))
+
+    @property
+    def end_us(self) -> int:
+        """The last instant, microseconds since 1970."""
+        return self.end * MICROS
+
+
+def is_kueue_dump(path: Path) -> bool:
+    """Return whether a file is JSON with objects of Kueue, by its beginning.
+
+    Raises `InputError` where it cannot be read.
+    """
+    if not path.is_file():
+        return False
+    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+        head = Head(path, stream.head)
+        return head.is_json and KUEUE.encode() in stream.head
+
+
+def read_kueue_log(path: Path) -> KueueLog:
+    """Read the Workloads and queues of a dump, plain or compressed.
+
+    Raises:
+        InputError: it cannot be read, or has no Workload with GPUs that was admitted.
+    """
+    existing_file(path)
+    size = not_a_device(path).stat().st_size
+    with closing(SourceStream(Source(path, path, size))) as stream:
+        file = read_objects(stream)
+        sha256 = stream.sha256()
+    for refused in file.refused[:1]:
+        raise InputError(path, refused.found or "", row=refused.row, expected=refused.expected)
+    decoder = msgspec.json.Decoder(WorkloadText, strict=False)
+    reader = _Workloads(path)
+    others: list[SiteObject] = []
+    for kept in versions(file.objects).values():
+        if kept[-1].kind == WORKLOAD and kept[-1].api_group in (KUEUE, ""):
+            reader.add(kept, decoder)
+        elif kept[-1].kind != WORKLOAD:
+            last = kept[-1]
+            others.append(
+                SiteObject(path, last.api_group, last.kind, last.namespace, last.name, last.plain)
+            )
+    return reader.log(sha256, site_or_none(path, others))
+
+
+def seconds(written: str | None) -> int | None:
+    """Return an instant as seconds after 1970; None where there is none. Raises `ValueError`."""
+    if not written:
+        return None
+    time = datetime.fromisoformat(written)
+    time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return max(int(time.timestamp()), 0) or None  # Go writes the year 1 for no time
+
+
+class _Workloads:
+    """Collects workloads into rows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows: list[dict[str, Any]] = []
+        self.waiting: list[dict[str, Any]] = []
+        self.shapes: dict[tuple[PodSetShape, ...], int] = {}
+        self.left_out: dict[str, int] = {}
+        self.names: dict[str, int] = {}
+        self.end = 0
+        self.held = 0
+
+    def leave_out(self, why: str) -> None:
+        self.left_out[why] = self.left_out.get(why, 0) + 1
+
+    def add(self, kept: list[KubeObject], decoder: msgspec.json.Decoder[WorkloadText]) -> None:
+        """Add a workload from all its versions. Raises `InputError`."""
+        kept = in_order(kept)
+        last = kept[-1]
+        try:
+            read = [item.read(decoder) for item in kept]
+            self._add(last, read)
+        except (*UNREADABLE, msgspec.ValidationError) as error:
+            problem = f"Workload {last.namespace}/{last.name}: {error}"
+            raise InputError(
+                self.path, problem.replace("`$", "`").replace("`.", "`"),
+                expected="a Workload of Kueue", hint=COMMAND,
+            ) from None  # fmt: skip
+
+    def _add(self, item: KubeObject, read: list[WorkloadText]) -> None:
+        work, spec = read[-1], read[-1].spec
+        status = work.status or WorkloadStatus()
+        conditions = {condition.type: condition for condition in status.conditions}
+        submit = seconds(work.metadata.created)
+        if submit is None:
+            raise ValueError("has no creationTimestamp")
+        at = {name: seconds(condition.at) for name, condition in conditions.items()}
+        self.end = max(self.end, submit, *(time for time in at.values() if time is not None))
+        groups = tuple(_pod_group(pods) for pods in spec.pod_sets)
+        gpus, flavor = _assigned(status.admission, groups)
+        if not gpus:
+            self.leave_out("without GPUs")
+            return
+        starts = _reservations(read)
+        end = at.get("Finished") if _is_true(conditions, "Finished") else None
+        evicted = _is_true(conditions, "Evicted")
+        counts = status.statistics.evictions if status.statistics else []
+        attempts = 1 + sum(eviction.count for eviction in counts)
+        admissions = len(starts)
+        if status.statistics is None and (
+            evicted or conditions.get("Evicted", UNKNOWN).message.startswith("Previously:")
+        ):
+            attempts = max(2, admissions)
+        attempts = max(attempts, admissions)
+        row = {
+            "job_id": self._named(f"{item.namespace}/{item.name}"),
+            "namespace": item.namespace,
+            "local_queue": spec.queue,
+            "cluster_queue": status.admission.cluster_queue if status.admission else None,
+            "priority": spec.priority or 0,
+            "priority_class": spec.priority_ref.name if spec.priority_ref else spec.priority_class,
+            "submit": submit,
+            "gpus": float(gpus),
+            "flavor": flavor,
+            "attempts": attempts,
+            "preemptions": sum(e.count for e in counts if e.reason == "Preempted"),
+            "reason": conditions.get("QuotaReserved", UNKNOWN).reason or None,
+            "is_first": attempts <= max(admissions, 1),
+            "shape": self.shapes.setdefault(groups, len(self.shapes)),
+        }
+        if not starts:
+            why = "never admitted" if end is not None else "still waiting"
+            self.leave_out(why if spec.active or end is not None else "deactivated")
+            if end is None and spec.active:
+                self.waiting.append(row)
+            return
+        if evicted and end is None:
+            self.held += 1
+            self.leave_out("evicted, and neither admitted again nor finished")
+            return
+        finish = conditions.get("Finished", UNKNOWN).reason
+        self.rows.append(
+            row
+            | {
+                "start": starts[0],
+                "admitted": at.get("Admitted") if _is_true(conditions, "Admitted") else None,
+                "end": end,
+                "run_s": None if end is None else max(end - starts[-1], 0),
+                "state": "running" if end is None else _state(finish),
+            }
+        )
+
+    def _named(self, name: str) -> str:
+        """Return a name that no other job has."""
+        count = self.names[name] = self.names.get(name, 0) + 1
+        return name if count == 1 else f"{name}#{count}"
+
+    def log(self, sha256: str, site: QuotaDocument | None) -> KueueLog:
+        """Return all workloads. Raises `InputError` where none was admitted."""
+        if not self.rows:
+            reasons = "; ".join(f"{count:,} {why}" for why, count in self.left_out.items())
+            raise InputError(
+                self.path, f"has no Workload that was admitted ({reasons or 'no Workloads'})",
+                expected="Workloads of Kueue with GPUs", hint=COMMAND,
+            )  # fmt: skip
+        jobs = pl.DataFrame(self.rows, schema=COLUMNS).sort("submit", "job_id")
+        jobs = jobs.with_columns(
+            pl.coalesce("run_s", (self.end - pl.col("start")).clip(lower_bound=0))
+        )
+        running = int((jobs["state"] == "running").sum())
+        ended = jobs.filter(pl.col("state") != "running")
+        notes = []
+        if ended.height:
+            seconds_of_ends = ended["end"].to_numpy()
+            first, last = (
+                datetime.fromtimestamp(int(second), UTC)
+                for second in (seconds_of_ends.min(), seconds_of_ends.max())
+            )
+            notes.append(
+                f"finished workloads are from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}: "
+                "Kueue keeps them until their job is deleted"
+            )
+        if running:
+            notes.append(f"{counted(running, 'workload')} still running, replayed to the last "
+                         "instant of the dump")  # fmt: skip
+        if self.held:
+            notes.append(
+                f"{counted(self.held, 'workload')} evicted without an end: the quota may still be "
+                "held (Kueue issue 14811)"
+            )
+        return KueueLog(
+            jobs, tuple(self.shapes), self.path, sha256, site, self.left_out, self.end,
+            tuple(notes), waiting=pl.DataFrame(self.waiting, schema=COLUMNS),
+        )  # fmt: skip
+
+
+def _is_true(conditions: dict[str, WorkloadCondition], name: str) -> bool:
+    return name in conditions and conditions[name].status == TRUE
+
+
+def _reservations(read: list[WorkloadText]) -> list[int]:
+    """Return the times at which quota was reserved, as far as the versions tell, ascending."""
+    times: set[int] = set()
+    for work in read:
+        for condition in work.status.conditions if work.status else ():
+            named = condition.type in ("QuotaReserved", "Admitted")
+            if not named or condition.status != TRUE:
+                continue
+            time = seconds(condition.at)
+            if time is not None and condition.type == "QuotaReserved":
+                times.add(time)
+        if not times and work.status:
+            for condition in work.status.conditions:
+                if condition.type == "Admitted" and condition.status == TRUE:
+                    time = seconds(condition.at)
+                    times |= {time} if time is not None else set()
+    return sorted(times)
+
+
+def _state(reason: str) -> str:
+    """Return the state of a finished workload."""
+    if reason in ("Succeeded", "JobFinished", "WorkloadSliceReplaced"):
+        return "completed"
+    return "failed" if reason == "Failed" else "cancelled"
+
+
+def _assigned(
+    admission: WorkloadAdmission | None, groups: tuple[PodSetShape, ...]
+) -> tuple[Fraction, str]:
+    """Return the GPUs of a workload, as given or else as requested, and the flavor of most."""
+    by_flavor: dict[str, Fraction] = {}
+    for assignment in admission.assignments if admission else ():
+        for resource, amount in assignment.usage.items():
+            if is_gpu(resource):
+                flavor = assignment.flavors.get(resource, "")
+                gpus = quantity(amount) * gpus_of(resource)
+                by_flavor[flavor] = by_flavor.get(flavor, Fraction(0)) + gpus
+    if not by_flavor:
+        wanted = sum(
+            (amount * gpus_of(name) * pods.count for pods in groups for name, amount in
+             pods.requests if is_gpu(name)),
+            Fraction(0),
+        )  # fmt: skip
+        return wanted, ""
+    flavor = max(by_flavor, key=lambda name: (by_flavor[name], name))
+    return sum(by_flavor.values(), Fraction(0)), flavor
+
+
+def _pod_group(pods: PodSetText) -> PodSetShape:
+    """Return a pod set. Raises `ValueError` for an amount that is none."""
+    spec = pods.template.spec
+    required = spec.affinity.node.required if spec.affinity and spec.affinity.node else None
+    requests = {
+        name: units(amount, name, rounds_up=True) for name, amount in requests_of(spec).items()
+    }
+    return PodSetShape(
+        pods.name,
+        pods.count,
+        pods.least,
+        tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
+        tuple(sorted((spec.selector or {}).items())),
+        tuple(
+            tuple((rule.key, rule.operator, tuple(rule.values)) for rule in term.expressions)
+            for term in (required.terms if required else ())
+        ),
+        tuple((t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
+    )

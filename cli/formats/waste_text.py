@@ -1,0 +1,175 @@
+"""Who wastes GPUs, in a few sentences: GPU-hours, dollars, and what waits would be without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
+from gpuplan.cli.formats.units import show_duration, show_number, show_share, show_usd
+from gpuplan.planner.site.effects import SHORTER
+from gpuplan.planner.waste.remedies import ALL, END, LIMITS, MOST_TIMES, SHRINK
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.waste_results import WasteResults
+    from gpuplan.planner.waste.results import Counterfactual, FreedGpus, RemedyEffect
+
+MOSTLY_KNOWN = 0.9
+"""Share of the GPU-hours of which something must be known, else the headline says how much is."""
+SHORT_H = MONTH_H / 4
+"""A log of less is not scaled to a month."""
+FEW_GPU_H = 0.5
+LEAST_WAITED = 0.0005
+"""Share of idle GPU-hours while others waited that is not 0.0%."""
+LEAST_PART = 0.05
+"""Of the effect of all remedies, from which one is named."""
+KIND_WORDS = {
+    IDLE: "no GPU of the job ever used",
+    IDLE_ENDS: "idle for over 2 h at begin or end",
+    PARTLY_IDLE: "GPUs never used beside others",
+    LOW: "under 15% on average",
+    FAILED: "failed or timed out",
+    UNKNOWN: "unknown",
+}
+"""Kind -> what people read."""
+
+
+def waste_text(results: WasteResults) -> str:
+    """Return how much GPUs did nothing, what it costs, and what waits would be without it."""
+    return " ".join(_sentences(results))
+
+
+def _sentences(results: WasteResults) -> Iterator[str]:
+    if not results.known_share:
+        yield (
+            f"Nothing is known of what GPUs did: the log has no utilization of the "
+            f"{show_number(results.gpu_h)} GPU-hours that jobs held."
+        )
+        return
+    told_share = results.known_share
+    shift_h = None if results.metrics is None else results.metrics.clock_later_h
+    if shift_h is not None:
+        yield (
+            f"The clocks of the log and of the metrics seem {abs(shift_h):g} h apart, so idle "
+            "hours may be put down to the wrong jobs."
+        )
+    held = show_number(results.gpu_h)
+    if told_share < MOSTLY_KNOWN:
+        yield f"{show_share(told_share)} of {held} GPU-hours have figures of use; of these"
+    if results.idle_gpu_h < FEW_GPU_H:
+        yield _begun("no GPU-hours do nothing.", told_share)
+        return
+    yield _begun(_nothing(results), told_share)
+    if results.clock is not None and results.clock.waited_share < LEAST_WAITED:
+        yield "No job waited for such GPUs meanwhile."
+    elif results.clock is not None:
+        yield (
+            f"{show_share(results.clock.waited_share)} of it was while other jobs waited for such "
+            "GPUs."
+        )
+    if results.counterfactual is not None and shift_h is None:
+        yield from _without(results.counterfactual)
+
+
+def _begun(text: str, told_share: float) -> str:
+    """Return a sentence, or the end of one that has begun with how much is known."""
+    return text if told_share < MOSTLY_KNOWN else f"{text[:1].upper()}{text[1:]}"
+
+
+def is_by_month(results: WasteResults) -> bool:
+    """Return whether enough is known, for long enough, to say what a month wastes."""
+    return results.known_share >= MOSTLY_KNOWN and results.window_s / HOUR_S >= SHORT_H
+
+
+def _nothing(results: WasteResults) -> str:
+    share = "" if results.share is None else f" ({show_share(results.share)})"
+    is_part = results.known_share < MOSTLY_KNOWN
+    if not is_by_month(results):
+        span = "" if is_part else f" in {show_duration(results.window_s)}"
+        text = f"{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
+        if results.usd_per_month is None:
+            return f"{text}."
+        usd = results.usd_per_month * results.window_s / HOUR_S / MONTH_H
+        return f"{text}: {show_usd(usd)}."
+    text = f"{show_number(results.idle_gpu_h_per_month)} GPU-hours{share} a month do nothing"
+    if results.usd_per_month is None:
+        return f"{text}."
+    return f"{text}: {show_usd(results.usd_per_month)}."
+
+
+def actions(waits: Counterfactual) -> str:
+    """Return what is changed in the replay, as the subject of a sentence."""
+    words = {
+        END: f"ending idle jobs after {show_duration(waits.end_idle_after_s)}",
+        SHRINK: "shrinking jobs to the GPUs they use",
+        LIMITS: f"lowering time limits to {MOST_TIMES:g} times the run time",
+    }
+    chosen = [text for name, text in words.items() if _changes(waits, name)]
+    text = ", ".join(chosen[:-1]) + (" and " if len(chosen) > 1 else "") + chosen[-1]
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _changes(waits: Counterfactual, name: str) -> bool:
+    """Return whether a remedy alone makes much of the effect of all."""
+    each = next((row for row in waits.remedies if row.name == name), None)
+    if each is None:
+        return False
+    return abs(each.effect_s) >= LEAST_PART * abs(waits.effect_s) and each.effect_s != 0
+
+
+def _without(waits: Counterfactual) -> Iterator[str]:
+    if not waits.fidelity.may_speak:
+        return  # the warning says why
+    if not any(_changes(waits, name) for name in (END, SHRINK, LIMITS)):
+        yield "Without this waste, waits would be the same."
+        return
+    cut = "cut" if sum(_changes(waits, name) for name in (END, SHRINK, LIMITS)) > 1 else "cuts"
+    best = ""
+    if _changes(waits, LIMITS):  # nobody knows a run time beforehand
+        cut, best = "could cut", " at best"
+    if waits.verdict == SHORTER:
+        yield (
+            f"{actions(waits)} {cut} the P95 wait from {show_duration(waits.today_p95_wait_s)} to "
+            f"{show_duration(waits.p95_wait_s)}{best} (error {show_duration(waits.error_s)})."
+        )
+    elif waits.mean_verdict == SHORTER:
+        yield (
+            f"{actions(waits)} {cut} the mean wait from {show_duration(waits.today_mean_wait_s)} "
+            f"to {show_duration(waits.mean_wait_s)}{best} (error "
+            f"{show_duration(waits.mean_error_s)})."
+        )
+    else:
+        most_s = abs(waits.p95_effect_s) + waits.error_s
+        yield (
+            f"What this does to waits is too small to tell (P95 by less than "
+            f"{show_duration(most_s)})."
+        )
+    yield from _freed(waits)
+
+
+def _freed(waits: Counterfactual) -> Iterator[str]:
+    rows = [row for row in waits.freed if row.freed_gpus]
+    if not rows:
+        return
+    best = max(rows, key=lambda row: (row.usd_per_month or 0.0, row.freed_gpus))
+    yield f"Or keep today's waits with {_fewer(best)}{_paid(best)}."
+
+
+def _fewer(row: FreedGpus) -> str:
+    kind = "GPUs" if row.gpu_type == "all" else f"{row.gpu_type} GPUs"
+    return f"up to {row.freed_gpus:,} of {row.gpus:,} {kind} fewer"
+
+
+def _paid(row: FreedGpus) -> str:
+    return "" if row.usd_per_month is None else f" ({show_usd(row.usd_per_month)} a month)"
+
+
+def remedy_words(row: RemedyEffect, waits: Counterfactual) -> str:
+    """Return what a remedy is called in tables."""
+    return {
+        END: f"end idle jobs after {show_duration(waits.end_idle_after_s)}",
+        SHRINK: "shrink jobs to the GPUs they use",
+        LIMITS: f"limits at most {MOST_TIMES:g} times the run time",
+        ALL: "all of these",
+    }[row.name]

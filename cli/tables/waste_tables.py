@@ -1,0 +1,251 @@
+"""Tables of waste: by kind, by who, by the hour, and the waits without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
+from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.units import show_share
+from gpuplan.cli.formats.waste_text import KIND_WORDS, is_by_month, remedy_words
+from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
+from gpuplan.planner.site.fidelity import SITE_RULES
+
+if TYPE_CHECKING:
+    from gpuplan.planner.studies.waste_results import WasteResults
+    from gpuplan.planner.waste.clock import WasteClock
+    from gpuplan.planner.waste.energy import Energy
+    from gpuplan.planner.waste.results import Counterfactual
+    from gpuplan.planner.waste.tally import WasteKind, WasteRow
+
+MOST_ROWS = 10
+
+
+def waste_tables(results: WasteResults) -> tuple[Table, ...]:
+    """Return all tables of waste."""
+    months = dollar_months(results)
+    tables = [kinds_table(results), who_table(results.users, "user", months, most=None)]
+    for rows, name in (
+        (results.groups, "group"),
+        (results.classes, "class"),
+        (results.partitions, "partition"),
+    ):
+        if rows:
+            tables.append(who_table(rows, name, months, most=None))
+    if results.counterfactual is not None:
+        waits = results.counterfactual
+        tables += [remedies_table(waits), *fidelity_table(waits.fidelity)]
+        if waits.freed:
+            tables.append(freed_table(waits))
+    if results.clock is not None:
+        tables.append(hours_table(results.clock))
+    if results.right_size:
+        tables.append(right_size_table(results))
+    if results.energy is not None:
+        tables.append(energy_table(results.energy))
+    return tuple(tables)
+
+
+def answer_tables(results: WasteResults) -> tuple[Table, ...]:
+    """Return the tables of the answer: kinds, and who has them."""
+    who, name = results.users, "user"
+    if not who:
+        who, name = results.groups, "group"
+    answer = [
+        kinds_table(results),
+        *((who_table(who, name, dollar_months(results)),) if who else ()),
+    ]
+    if results.energy is not None and results.energy.kwh:
+        answer.append(energy_table(results.energy))
+    return tuple(answer)
+
+
+def dollar_months(results: WasteResults) -> float | None:
+    """Return the months of the log where dollars are of all of it, None where of one month."""
+    return None if is_by_month(results) else results.window_s / HOUR_S / MONTH_H
+
+
+def _dollars(row: WasteKind | WasteRow, months: float | None) -> dict[str, float | None]:
+    usd = row.usd_per_month
+    return {"usd": usd if usd is None or months is None else usd * months}
+
+
+def _dollar_name(months: float | None) -> str:
+    return "$ per month" if months is None else "$"
+
+
+def kinds_table(results: WasteResults) -> Table:
+    """Return the kinds of waste, each GPU-hour in one."""
+    months = dollar_months(results)
+    rows = [
+        fields_of(kind)
+        | {"what": KIND_WORDS[kind.name]}
+        | _dollars(kind, months)
+        | ({"share": None} if kind.name == UNKNOWN else {})
+        for kind in results.kinds
+        if kind.jobs or kind.name != IDLE_ENDS
+    ]
+    has_usd = results.usd_per_month is not None
+    return table(
+        f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours "
+        f"({show_share(results.known_share)} with figures)",
+        rows,
+        {"name": "", "what": "kind", "jobs": "jobs", "gpu_h": "GPU-hours"},
+        Column("share", "of those known", show_share),
+        {"usd": _dollar_name(months) if has_usd else ""},
+    )
+
+
+def who_table(
+    rows: Sequence[WasteRow], name: str, months: float | None, most: int | None = MOST_ROWS
+) -> Table:
+    """Return who has idle GPUs, most first; dollars as `dollar_months` says."""
+    has_usd = any(row.usd_per_month is not None for row in rows)
+    return table(
+        f"By {name}",
+        [fields_of(row) | _dollars(row, months) for row in rows[:most]],
+        {
+            "name": name,
+            "jobs": "jobs",
+            "idle_jobs": "with idle GPUs",
+            "gpu_h": "GPU-hours",
+            "idle_gpu_h": "did nothing",
+        },
+        Column("share", "of those known", show_share),
+        {
+            "low_gpu_h": "under 15%",
+            "failed_gpu_h": "failed",
+            "unknown_gpu_h": "unknown",
+            "usd": _dollar_name(months) if has_usd else "",
+        },
+    )
+
+
+def remedies_table(waits: Counterfactual) -> Table:
+    """Return the waits without each kind of waste."""
+    today: dict[str, Any] = {
+        "what": "today",
+        "mean_wait_s": waits.today_mean_wait_s,
+        "p95_wait_s": waits.today_p95_wait_s,
+    }
+    rows = [fields_of(row) | {"what": remedy_words(row, waits)} for row in waits.remedies]
+    return table(
+        f"Waits without the waste, replayed under {waits.rules}",
+        [today, *rows],
+        {
+            "what": "change",
+            "changed_jobs": "jobs changed",
+            "mean_wait_s": "mean wait",
+            "mean_error_s": "error",
+            "mean_verdict": "verdict",
+            "p95_wait_s": "P95 wait",
+            "error_s": "error of it",
+            "verdict": "verdict of it",
+        },
+    )
+
+
+def freed_table(waits: Counterfactual) -> Table:
+    """Return the GPUs that could go at today's waits."""
+    has_usd = any(row.usd_per_month is not None for row in waits.freed)
+    return table(
+        "GPUs that could go at today's waits, without the waste",
+        waits.freed,
+        {
+            "gpu_type": "GPU",
+            "gpus": "today",
+            "enough_gpus": "enough with the waste",
+            "freed_gpus": "fewer without it",
+            "usd_per_month": "$ per month" if has_usd else "",
+        },
+    )
+
+
+def hours_table(clock: WasteClock) -> Table:
+    """Return when GPUs did nothing, by hour of the day."""
+    return table(
+        "GPU-hours that did nothing, by hour of the day",
+        clock.hours,
+        {"hour": "hour", "waited_gpu_h": "while others waited", "free_gpu_h": "while nobody did"},
+    )
+
+
+def right_size_table(results: WasteResults) -> Table:
+    """Return the jobs of one GPU that a part of it would do."""
+    has_usd = results.usd_per_month is not None
+    return table(
+        "Jobs of one GPU that a part of it would do, by memory and use",
+        results.right_size,
+        {
+            "gpu_type": "GPU",
+            "slice": "part",
+            "jobs": "jobs",
+            "gpu_h": "GPU-hours",
+            "saved_gpu_h": "saved",
+            "usd_per_month": "$ per month" if has_usd else "",
+        },
+    )
+
+
+def energy_table(energy: Energy) -> Table:
+    """Return the energy by group."""
+    whole = fields_of(energy) | {"name": "total"}
+    return table(
+        f"Energy of GPUs, measured in {energy.covered_share:.1%} of the GPU-hours",
+        [*energy.groups, whole],
+        {
+            "name": "group",
+            "kwh": "kWh",
+            "covered_gpu_h": "GPU-hours",
+            "usd": "$" if energy.usd is not None else "",
+            "kg_co2": "kg CO2" if energy.kg_co2 is not None else "",
+        },
+    )
+
+
+def waste_warnings(results: WasteResults) -> tuple[str, ...]:
+    """Return why the replay says nothing of the site, where it does not."""
+    waits = results.counterfactual
+    why = "" if waits is None else contradiction(waits.fidelity)
+    return (why.replace("gpuplan size LOG", "gpuplan waste LOG"),) if why else ()
+
+
+def waste_notes(results: WasteResults) -> Iterator[str]:
+    """Yield what limits the answer."""
+    limits = results.long_limits
+    if limits.jobs and limits.share is not None:
+        yield (
+            f"{limits.jobs:,} jobs ({limits.share:.0%} of those with a limit) have time limits "
+            "over 3 times their run time; these cost waits, not GPU-hours"
+        )
+    if not results.known_share:
+        yield (
+            "to see use, have sacct print AdminComment in full where the site has jobstats, or "
+            "give series with --metrics FILE"
+        )
+    elif results.sources:
+        told = ", ".join(f"{each.name} ({each.jobs:,} jobs)" for each in results.sources)
+        yield f"what GPUs did is from {told}"
+    if results.metrics is not None:
+        series = results.metrics
+        yield (
+            f"--metrics cover {series.gpus:,} GPUs of {series.nodes:,} nodes from "
+            f"{series.begin[:10]} to {series.end[:10]}: {series.covered_gpu_h:,.0f} of "
+            f"{results.gpu_h:,.0f} GPU-hours ({series.covered_share:.1%})"
+        )
+    waits = results.counterfactual
+    if waits is not None and waits.fidelity.policy is None:
+        yield f"the replay is not checked against the log: {waits.fidelity.why}"
+    if results.right_size:
+        saved = sum(row.saved_gpu_h for row in results.right_size)
+        jobs = sum(row.jobs for row in results.right_size)
+        yield (
+            f"{jobs:,} jobs of one GPU would do with a slice or share of it ({saved:,.0f} "
+            "GPU-hours less, see --full); whether they are as fast there is not known"
+        )
+    if waits is not None and sum(row.freed_gpus > 0 for row in waits.freed) > 1:
+        if waits.rules == SITE_RULES:
+            yield "GPUs that could go are of one type at a time, all others as they are"

@@ -1,0 +1,39 @@
+"""Kueue: queues with quotas that borrow from each other, and take back what they lent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gpuplan.planner.money.renting_settings import OF_CLUSTER
+from gpuplan.planner.policies.policy import Policy
+from gpuplan.planner.policies.quota_settings import OF_QUOTA
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gpuplan.planner.runs.simulation import Simulation
+    from gpuplan.planner.runs.trace_jobs import TraceJobs
+
+SETTINGS = {**OF_QUOTA, **OF_CLUSTER}
+
+
+def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) -> Simulation:
+    """Replay jobs under the queues of a site. Nothing is random.
+
+    Raises:
+        InputError: the site cannot be used.
+        UsageError: no site is given, or a job names none of its queues.
+    """
+    from gpuplan.planner.policies.quota_replay import kueue_replay
+
+    return kueue_replay("kueue", SETTINGS, jobs, typed)
+
+
+POLICY = Policy(
+    "kueue",
+    "the queues, cohorts and quotas of a site of Kueue (--site)",
+    "kubernetes-sigs/kueue, v0.20",
+    SETTINGS,
+    simulate,
+)

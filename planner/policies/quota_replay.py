@@ -1,0 +1,125 @@
+"""Replays of a trace under the quotas of a site, as the comparison takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
+from gpuplan.planner.policies.quota_settings import site_of_settings
+from gpuplan.planner.quota.kai_model import as_kueue, kai_model
+from gpuplan.planner.quota.loops import loop_notes, unfinished_notes
+from gpuplan.planner.quota.model import quota_model
+from gpuplan.planner.quota.replayed_run import ReplayedQuota
+from gpuplan.planner.quota.trace_queues import kai_jobs, queued_jobs
+from gpuplan.planner.runs.settings import Setting
+from gpuplan.planner.runs.simulation import Simulation
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.quota.kai_simulator import replay_kai
+from gpuplan.simkit.quota.simulator import replay_quota
+
+NOT_MODELED = "topology, image pulls and the latency of the controller are not modeled"
+
+
+def kueue_replay(
+    name: str, settings_of: Mapping[str, Setting], jobs: TraceJobs, typed: Mapping[str, Any]
+) -> Simulation:
+    """Return the replay of jobs under the queues of a site of Kueue.
+
+    Raises:
+        InputError: the site cannot be used.
+        UsageError: no site is given, or a job names none of its queues.
+    """
+    settings = replay_settings(name, settings_of, typed)
+    values = settings.values
+    document = as_kueue(site_of_settings(name, values))
+    model = quota_model(document)
+    queued = queued_jobs(jobs, model, any_type=values["flavor"] == "any")
+    run = replay_quota(
+        model.site,
+        queued.jobs,
+        grace_s=round(values["grace_s"]),
+        checkpoint_s=round(values["checkpoint_every_s"] or 0),
+    )
+    names = jobs.job_id
+    quota = ReplayedQuota(jobs.workload, run, model.gpus, jobs.workload.gpus[run.job])
+    queue_names = np.array(model.queues, object)[queued.jobs.queue]
+    return replayed(
+        jobs,
+        settings,
+        ClusterReplay(
+            run=quota,
+            size={"gpus": model.gpus},
+            notes=(
+                *document.notes,
+                *queued.notes,
+                *loop_notes(run, names.to_list(), model.queues),
+                *unfinished_notes(run.unfinished, names.to_list()),
+                NOT_MODELED,
+            ),
+            columns=lambda: {"queue": queue_names.tolist()},
+        ),
+    )
+
+
+def never_admitted(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
+    """Return the jobs that no quota of their queue could hold, by their places.
+
+    Raises as `kueue_replay`.
+    """
+    if "flavor" not in values:
+        kai = kai_model(site_of_settings("kai", values), round(values["node_size"]))
+        fixed = round(values["unpreemptible_priority"])
+        return np.flatnonzero(kai_jobs(jobs, kai, fixed).never)
+    model = quota_model(as_kueue(site_of_settings("kueue", values)))
+    return np.flatnonzero(queued_jobs(jobs, model, any_type=values["flavor"] == "any").never)
+
+
+def kai_replay(
+    name: str, settings_of: Mapping[str, Setting], jobs: TraceJobs, typed: Mapping[str, Any]
+) -> Simulation:
+    """Return the replay of jobs under the queues of a site of KAI.
+
+    Raises:
+        InputError: the site cannot be used.
+        UsageError: no site is given, or a job names none of its queues.
+    """
+    settings = replay_settings(name, settings_of, typed)
+    values = settings.values
+    document = site_of_settings(name, values)
+    model = kai_model(document, round(values["node_size"]))
+    queued = kai_jobs(jobs, model, round(values["unpreemptible_priority"]))
+    site = replace(
+        model.site,
+        usage_weight=values["usage_weight"],
+        half_life_s=round(values["half_life_s"]),
+    )
+    run = replay_kai(
+        site,
+        queued.jobs,
+        grace_s=round(values["grace_s"]),
+        checkpoint_s=round(values["checkpoint_every_s"] or 0),
+    )
+    names = jobs.job_id
+    told = np.array([queue.name for queue in model.site.queues], object)[queued.jobs.queue]
+    return replayed(
+        jobs,
+        settings,
+        ClusterReplay(
+            run=ReplayedQuota(jobs.workload, run, model.gpus, run.gpus),
+            size={"gpus": model.gpus},
+            notes=(
+                *document.notes,
+                *model.notes,
+                *queued.notes,
+                *loop_notes(run, names.to_list(), run.nodes),
+                *unfinished_notes(run.unfinished, names.to_list()),
+                NOT_MODELED,
+            ),
+            columns=lambda: {"queue": told.tolist()},
+        ),
+    )

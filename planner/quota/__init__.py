@@ -1,0 +1,1 @@
+"""Replays of jobs under the quotas of a site of Kueue or KAI."""

@@ -1,0 +1,137 @@
+"""What queues did with their quotas in a replay, in GPU-hours: within, above, borrowed, idle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuplan.analysis.quota.quantities import gpus_of
+from gpuplan.simkit.quota.simulator import QuotaRun
+
+LEAST_GPU_H = 0.05
+"""Less is left out of the table of loans."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueUse:
+    """What one queue did with its quotas.
+
+    Attributes:
+        case: ``today``, or the change.
+        queue: the ClusterQueue.
+        nominal_gpus: GPUs of its nominal quotas.
+        within_gpu_h: GPU-hours held within its nominal quotas.
+        above_gpu_h: GPU-hours held above them: borrowed.
+        lent_gpu_h: GPU-hours of its nominal quotas that others held.
+        idle_gpu_h: GPU-hours of its nominal quotas that nobody held while workloads of other queues
+            waited.
+        preemptions_caused: times that a workload of it evicted one, of any queue.
+        preemptions_suffered: times that a workload of it was evicted.
+        lost_gpu_h: GPU-hours of its workloads that evictions undid.
+    """
+
+    case: str
+    queue: str
+    nominal_gpus: float
+    within_gpu_h: float
+    above_gpu_h: float
+    lent_gpu_h: float
+    idle_gpu_h: float
+    preemptions_caused: int
+    preemptions_suffered: int
+    lost_gpu_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """GPU-hours that one queue held out of the quota of another.
+
+    Attributes:
+        case: ``today``, or the change.
+        borrower: the ClusterQueue that held them.
+        lender: the ClusterQueue or Cohort whose nominal quota was idle.
+        gpu_h: how many.
+    """
+
+    case: str
+    borrower: str
+    lender: str
+    gpu_h: float
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Preemptions of the workloads of one queue by those of another.
+
+    Attributes:
+        case: ``today``, or the change.
+        by: the queue that evicted.
+        of: the queue whose workloads were evicted.
+        count: how often.
+    """
+
+    case: str
+    by: str
+    of: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SiteUse:
+    """What all queues did with their quotas in one replay.
+
+    Attributes:
+        queues: one entry per ClusterQueue.
+        loans: the largest first.
+        evictions: the most often first.
+    """
+
+    queues: tuple[QueueUse, ...]
+    loans: tuple[Loan, ...]
+    evictions: tuple[Eviction, ...]
+
+
+def site_use(case: str, run: QuotaRun) -> SiteUse:
+    """Return what the queues of a site did from the first submission to the last end.
+
+    Args:
+        case: what the replay is called.
+        run: the replay.
+    """
+    books, names, queues = run.accounts(), run.names, run.names.queues
+    worth = np.tile([float(gpus_of(name)) for name in names.resources], len(names.flavors))
+    nominal = run.quotas.nominal @ worth
+    within, above, lost = books.within @ worth, books.above @ worth, books.lost @ worth
+    lent, idle = books.lent @ worth, books.idle_wanted @ worth
+    rows = tuple(
+        QueueUse(
+            case, names.nodes[at], float(nominal[at]), float(within[at]), float(above[at]),
+            float(lent[at].sum()), float(idle[at]), int(books.evictions[at].sum()),
+            int(books.evictions[:, at].sum()), float(lost[at]),
+        )
+        for at in range(queues)
+    )  # fmt: skip
+    loans = [
+        Loan(case, names.nodes[borrower], names.nodes[lender], float(lent[lender, borrower]))
+        for lender, borrower in zip(*np.nonzero(lent >= LEAST_GPU_H), strict=True)
+    ]
+    evictions = [
+        Eviction(case, names.nodes[by], names.nodes[of], int(books.evictions[by, of]))
+        for by, of in zip(*np.nonzero(books.evictions), strict=True)
+    ]
+    return SiteUse(
+        rows,
+        tuple(sorted(loans, key=lambda loan: (-loan.gpu_h, loan.borrower, loan.lender))),
+        tuple(sorted(evictions, key=lambda row: (-row.count, row.by, row.of))),
+    )
+
+
+def all_uses(uses: Sequence[SiteUse]) -> SiteUse:
+    """Return the uses of several replays as one."""
+    return SiteUse(
+        tuple(row for use in uses for row in use.queues),
+        tuple(row for use in uses for row in use.loans),
+        tuple(row for use in uses for row in use.evictions),
+    )

@@ -1,0 +1,1 @@
+"""The twin of a site of Kueue: its rules against a dump of workloads, and changes of it."""

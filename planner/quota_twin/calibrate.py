@@ -1,0 +1,194 @@
+"""How well each set of Kueue's rules explains the waits that a dump of workloads recorded."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.workloads import KueueLog
+from gpuplan.planner.quota.loops import loop_notes
+from gpuplan.planner.quota.model import QuotaModel, quota_model
+from gpuplan.planner.quota_twin.cases import QuotaReplay, replay_level
+from gpuplan.planner.quota_twin.levels import ADDED, LEVELS, skipped_levels
+from gpuplan.planner.quota_twin.log_workload import QuotaWorkload, at_submits, quota_workload
+from gpuplan.planner.twin.calibrate import (
+    MOST_EXCLUDED,
+    SEEDS,
+    CalibrateResults,
+    NoiseFloor,
+    Progress,
+    nothing,
+)
+from gpuplan.planner.twin.score import LevelScore, score_run, score_waits
+from gpuplan.planner.twin.workload import jittered
+from gpuplan.simkit.watch import ReplayPace
+
+MOST_LEFT_OUT = 0.05
+"""Share of workloads that a site does not explain, above which that is said first."""
+NOT_MODELED = (
+    "topology, image pulls, admission checks and the latency of the controller are not modeled"
+)
+
+
+def calibrate_quotas(
+    log: KueueLog,
+    document: QuotaDocument,
+    *,
+    warmup_s: int | None = None,
+    progress: Progress = nothing,
+) -> CalibrateResults:
+    """Replay a dump under more and more of its site's rules and score each.
+
+    Waits count from the creation of a workload to the reservation of its quota.
+
+    Args:
+        log: the workloads.
+        document: the site.
+        warmup_s: seconds after the first submission whose jobs are not scored; None: a tenth.
+        progress: called with the share done.
+
+    Raises:
+        InputError: no workload is of the site, or none can be scored.
+        UsageError: the site cannot be replayed.
+    """
+    model = quota_model(document)
+    work = quota_workload(log, document, model, warmup_s)
+    skipped = skipped_levels(model.site)
+    levels = [level for level in LEVELS if level not in skipped]
+    steps = _Steps(len(levels) + len(SEEDS), work, progress)
+    scores: list[LevelScore] = []
+    runs: dict[str, QuotaReplay] = {}
+    for level in levels:
+        runs[level] = steps.replay(model, level)
+        score = score_run(level, work, runs[level].at_least(log.end))
+        if score is None:
+            raise InputError(
+                log.path,
+                "has no workload to score: all came in the warm-up, or were evicted before the "
+                "start that the dump knows",
+                hint="give a longer dump, one of kubectl get --watch, or a shorter --warmup",
+            )
+        scores.append(score)
+    floor = _floor(steps, model, work, levels[-1], runs[levels[-1]], log.end)
+    chosen, choice = choose(scores, floor)
+    run = runs[chosen]
+    score = next(score for score in scores if score.name == chosen)
+    never = int(run.never.sum())
+    return CalibrateResults(
+        within=score.within,
+        mae_s=score.mae_s,
+        levels=tuple(scores),
+        skipped_levels=skipped,
+        noise_floor=floor,
+        excluded=work.excluded,
+        scored_jobs=int(work.scored.sum()),
+        replayed_jobs=int(work.jobs.id.size),
+        earlier_jobs=0,
+        left_out=dict(work.left_out),
+        rejected={"never": never} if never else {},
+        lacks=(),
+        chosen=chosen,
+        choice=choice,
+        inferred=(),
+        rules_off=[],
+        unknown_settings=document.unknown,
+        advice=(),
+        notes=(
+            *work.notes,
+            *document.notes,
+            *(f"{count:,} workloads left out: {why}" for why, count in work.left_out.items()),
+            *loop_notes(run.run, list(work.job_ids), list(work.queues)),
+            NOT_MODELED,
+        ),
+        log=log,
+        document=document,
+        work=work,
+        run=run.at_least(log.end),
+        warnings=tuple(work_warnings(work)),
+        added=ADDED,
+    )
+
+
+class _Steps:
+    """Replays, and says how far they are."""
+
+    def __init__(self, total: int, work: QuotaWorkload, progress: Progress) -> None:
+        self.total, self.work, self.progress = total, work, progress
+        self.done = 0
+
+    def replay(self, model: QuotaModel, level: str, seed: int | None = None) -> QuotaReplay:
+        """Return a replay, with the chance of a seed where one is given. Raises `UsageError`."""
+        pace, count = ReplayPace(), int(self.work.jobs.id.size)
+
+        def seen(share: float) -> None:
+            pace.say(round(share * count), count, f"workloads replayed (level {level})")
+            self.progress((self.done + share) / self.total)
+
+        jobs = self.work.jobs if seed is None else jittered(self.work.jobs, seed)
+        quota = at_submits(self.work.quota, jobs, seed)
+        replay = replay_level(model.site, quota, level, seen)
+        self.done += 1
+        return replay
+
+
+def _floor(
+    steps: _Steps, model: QuotaModel, work: QuotaWorkload, level: str, top: QuotaReplay, end: int
+) -> NoiseFloor:
+    """Return how far replays differ in ties and in submissions by up to a minute."""
+    runs = [steps.replay(model, level, seed).at_least(end) for seed in SEEDS]
+    pairs = [
+        score_waits("", first.wait[work.scored], second.wait[work.scored])
+        for first, second in combinations(runs, 2)
+    ]
+    scores = [score_run("", work, run, groups=False) for run in (top.at_least(end), *runs)]
+    errors = [score.mae_s for score in scores if score is not None]
+    return NoiseFloor(
+        float(np.mean([pair.within for pair in pairs])),
+        float(np.mean([pair.mae_s for pair in pairs])),
+        max(errors) - min(errors),
+    )
+
+
+def choose(scores: list[LevelScore], floor: NoiseFloor) -> tuple[str, str]:
+    """Return the highest level whose error is that of the best one but for noise, and why.
+
+    The site's configuration states every rule, so that a rule which changes nothing stays.
+    """
+    least = min(score.mae_s for score in scores)
+    best = next(score for score in scores if score.mae_s == least)
+    chosen = next(score for score in reversed(scores) if score.mae_s <= least + floor.spread_s)
+    if chosen.name == scores[-1].name:
+        if chosen.mae_s == least and chosen.name == best.name:
+            return chosen.name, f"{chosen.name} has the lowest mean error"
+        return chosen.name, (
+            f"{chosen.name} is as good as {best.name} but for noise, and the site states its rules"
+        )
+    return chosen.name, (
+        f"{chosen.name} has the lowest mean error, though the site states more rules: the log does "
+        "not follow them, or followed others at the time"
+    )
+
+
+def work_warnings(work: QuotaWorkload) -> list[str]:
+    """Return what makes the replay doubtful, one sentence each."""
+    warnings = []
+    named = ("of a queue that the site does not have", "too large for the quotas of today")
+    total = sum(work.left_out.values()) + work.jobs.id.size
+    for why in named:
+        count = work.left_out.get(why, 0)
+        if count > MOST_LEFT_OUT * total:
+            warnings.append(
+                f"{counted(count, 'workload')} of {total:,} left out: {why}; the site is not that "
+                "of then"
+            )
+    excluded, scored = sum(work.excluded.values()), int(work.scored.sum())
+    if excluded > MOST_EXCLUDED * (excluded + scored):
+        warnings.append(
+            f"{excluded / (excluded + scored):.0%} of the workloads are not scored: the dump "
+            "keeps only the last start of those that were evicted; kubectl get --watch keeps all"
+        )
+    return warnings

@@ -1,0 +1,392 @@
+"""Changes of a site of Kueue as people make them: quotas, limits, weights, policies, nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.quota.kueue_site import QuotaDocument, read_quota_site
+from gpuplan.analysis.quota.quantities import gpus_of, quantity
+from gpuplan.analysis.quota.schema import check_key
+from gpuplan.planner.quota_twin.room import gpu_quotas
+
+QUOTA_KEYS = ("nominalQuota", "borrowingLimit", "lendingLimit")
+SHORT = {"weight": "fairSharing.weight", "cohort": "cohortName", "parent": "parentName"}
+"""Short forms of keys."""
+SET_TABLES = ("clusterqueue", "cohort", "localqueue", "flavor", "controller")
+NONE = ("none", "unlimited")
+USUAL_GPUS_PER_NODE = 8
+ADDED_NODES = re.compile(r"(?:(?P<kind>[^=@]+)=)?(?P<count>\d{1,6})(?:@(?P<who>.+))?")
+EXAMPLE = "clusterqueue.team-a.nominalQuota=16"
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChange:
+    """One change to replay.
+
+    Attributes:
+        name: what it is called.
+        apply: changes the settings in place, and returns notes on how it was read.
+        load: factor of the rate at which workloads come.
+    """
+
+    name: str
+    apply: Callable[[QuotaDocument], tuple[str, ...]] | None = None
+    load: float = 1.0
+
+    def changed(self, document: QuotaDocument) -> tuple[QuotaDocument, tuple[str, ...]]:
+        """Return the settings with the change, and how it was read.
+
+        Raises:
+            UsageError: the site has not what it names, or cannot take it.
+        """
+        copy = document.copy()
+        notes = () if self.apply is None else self.apply(copy)
+        try:
+            _ = copy.settings
+        except UsageError as error:
+            raise UsageError(f"--{self.name}: {error}") from error
+        return copy, notes
+
+
+def combined_changes(changes: Iterable[QuotaChange]) -> QuotaChange:
+    """Return all changes as one."""
+    changes = list(changes)
+    load = 1.0
+    for change in changes:
+        load *= change.load
+
+    def apply(document: QuotaDocument) -> tuple[str, ...]:
+        notes: tuple[str, ...] = ()
+        for change in changes:
+            notes += () if change.apply is None else change.apply(document)
+        return notes
+
+    return QuotaChange(" + ".join(change.name for change in changes), apply, load)
+
+
+def set_quota_value(text: str) -> QuotaChange:
+    """Return the change ``KEY=VALUE``, for example ``clusterqueue.team-a.nominalQuota=16``.
+
+    Raises:
+        UsageError: it is not written so.
+    """
+    key, equals, value = (part.strip() for part in text.partition("="))
+    table, _, rest = key.partition(".")
+    if not equals or not value or not rest:
+        raise UsageError(f"--set must be like {EXAMPLE}, got {text!r}")
+    if table not in SET_TABLES:
+        raise UsageError(
+            f"--set {text}: {table} cannot be set{perhaps(table, SET_TABLES)}; expected one of "
+            f"{', '.join(SET_TABLES)}"
+        )
+
+    def apply(document: QuotaDocument) -> tuple[str, ...]:
+        _set(document, text, table, rest, value)
+        return limits_nothing(document, text)
+
+    return QuotaChange(f"set {text}", apply)
+
+
+def _set(document: QuotaDocument, text: str, table: str, rest: str, value: str) -> None:
+    """Set one value. Raises `UsageError`."""
+    if table == "controller":
+        _check(text, ["controller", *rest.split(".")])
+        _put(document.tables.setdefault("controller", {}), rest.split("."), _word(value))
+        return
+    names = set(document.tables.get(table, {}))
+    if table == "cohort":
+        names |= cohort_names(document)
+    name = next(
+        (name for name in sorted(names, key=len, reverse=True) if rest.startswith(f"{name}.")), None
+    )
+    if name is None and rest in names:
+        raise UsageError(
+            f"--set {text}: names no key of {table} {rest}; expected one like {EXAMPLE}"
+        )
+    if name is None:
+        word = rest.partition(".")[0]
+        raise UsageError(
+            f"--set {text}: no {table} {word}{perhaps(word, names)}; expected one of "
+            f"{listed(sorted(names)[:20]) or 'none'}"
+        )
+    key = rest[len(name) + 1 :]
+    key = SHORT.get(key, key)
+    spec = document.tables.setdefault(table, {}).setdefault(name, {})
+    first, _, flavor = key.partition(".")
+    flavors = sorted({flavor for flavor, _ in gpu_quotas(document)})
+    if first not in QUOTA_KEYS and key in flavors:
+        first, flavor = "nominalQuota", key
+    if first in QUOTA_KEYS and table in ("clusterqueue", "cohort"):
+        quota = _quota_of(document, text, table, name, spec, flavor)
+        _set_amount(text, quota, first, value)
+        return
+    if table in ("clusterqueue", "cohort") and (meant := perhaps(first, QUOTA_KEYS)):
+        raise UsageError(f"--set {text}: {table} {name} has no {first}{meant}")
+    _check(text, [table, name, *key.split(".")])
+    _put(spec, key.split("."), _word(value))
+
+
+def limits_nothing(document: QuotaDocument, text: str) -> tuple[str, ...]:
+    """Return what to say of a limit of a queue or cohort with nobody to borrow from."""
+    key = text.partition("=")[0]
+    table, _, rest = key.partition(".")
+    owners = {"clusterqueue": "cohortName", "cohort": "parentName"}
+    if table not in owners or (".borrowingLimit" not in rest and ".lendingLimit" not in rest):
+        return ()
+    name = rest.partition(".borrowingLimit")[0].partition(".lendingLimit")[0]
+    if document.tables.get(table, {}).get(name, {}).get(owners[table]):
+        return ()
+    return (f"set {text}: {table} {name} has no {owners[table]}, so it limits nothing",)
+
+
+def _check(text: str, keys: list[str]) -> None:
+    try:
+        check_key(keys)
+    except UsageError as error:
+        raise UsageError(f"--set {text}: {error}") from error
+
+
+def cohort_names(document: QuotaDocument) -> set[str]:
+    """Return the cohorts that are described, or that only others name."""
+    cohorts = document.tables.get("cohort", {})
+    named = [queue.get("cohortName") for queue in document.tables.get("clusterqueue", {}).values()]
+    named += [cohort.get("parentName") for cohort in cohorts.values()]
+    return {name for name in named if name} | set(cohorts)
+
+
+def _put(table: dict[str, Any], keys: list[str], value: Any) -> None:
+    for key in keys[:-1]:
+        inner = table.get(key)
+        table[key] = inner = dict(inner) if isinstance(inner, Mapping) else {}
+        table = inner
+    table[keys[-1]] = value
+
+
+def _word(value: str) -> Any:
+    """Return a value as it may stand in an object: true, false, or a text."""
+    return {"true": True, "false": False}.get(value, value)
+
+
+def _quota_of(
+    document: QuotaDocument, text: str, table: str, name: str, spec: dict[str, Any], flavor: str
+) -> dict[str, Any]:
+    """Return the quota of a flavor, its GPUs unless a resource is named; a cohort may get one.
+
+    Raises `UsageError` where there is no such quota, or several may be meant.
+    """
+    rows = [
+        (kind["name"], resource["name"], resource)
+        for group in spec.get("resourceGroups", ())
+        for kind in group["flavors"]
+        for resource in kind["resources"]
+    ]
+    meant: list[tuple[str, str, dict[str, Any]]] = [
+        row for row in rows
+        if (is_gpu(row[1]) and flavor in ("", row[0])) or flavor == f"{row[0]}.{row[1]}"
+        or (flavor == row[1])
+    ]  # fmt: skip
+    if len(meant) == 1:
+        return meant[0][2]
+    if not meant and table == "cohort":
+        pairs = [pair for pair in gpu_quotas(document) if flavor in ("", pair[0])]
+        if len(pairs) == 1:
+            quota: dict[str, Any] = {"name": pairs[0][1], "nominalQuota": "0"}
+            kind = {"name": pairs[0][0], "resources": [quota]}
+            group = {"coveredResources": [pairs[0][1]], "flavors": [kind]}
+            spec.setdefault("resourceGroups", []).append(group)
+            return quota
+        rows = [(*pair, {}) for pair in gpu_quotas(document)]
+    choices = [row[0] if is_gpu(row[1]) else f"{row[0]}.{row[1]}" for row in rows]
+    if meant:
+        choices = [row[0] for row in meant]
+    what = f"no quota of {flavor}" if flavor and not meant else "several flavors have GPUs"
+    key = text.partition("=")[0].removesuffix(f".{flavor}") if flavor else text.partition("=")[0]
+    raise UsageError(
+        f"--set {text}: {table} {name}: {what}{perhaps(flavor, choices) if flavor else ''}; "
+        f"expected {key}.FLAVOR with one of {listed(list(dict.fromkeys(choices))) or 'none'}"
+    )
+
+
+def _set_amount(text: str, quota: dict[str, Any], key: str, value: str) -> None:
+    """Set a nominal quota or a limit; ``+8`` and ``-8`` are added. Raises `UsageError`."""
+    if value.lower() in NONE and key != "nominalQuota":
+        quota.pop(key, None)
+        return
+    try:
+        amount = quantity(value.lstrip("+"))
+        if value[0] in "+-":
+            before = quota.get(key)
+            if before is None:
+                raise UsageError(f"--set {text}: {key} is unlimited today, so nothing can be added")
+            amount += quantity(before)
+        if amount < 0:
+            raise UsageError(
+                f"--set {text}: leaves {key} at {float(amount):g}; expected at least 0"
+            )
+    except ValueError as error:
+        expected = f"{error}, or +8 for 8 more"
+        raise UsageError(f"--set {text}: found {value!r}, expected {expected}") from None
+    quota[key] = amount_text(amount)
+
+
+def amount_text(amount: Fraction) -> str:
+    """Return an amount as Kubernetes writes it."""
+    if amount.denominator == 1:
+        return str(amount.numerator)
+    return f"{-(-amount.numerator * 1000 // amount.denominator)}m"
+
+
+def new_site(path: Path | str) -> QuotaChange:
+    """Return the change to the queues of another configuration.
+
+    Raises:
+        InputError: it cannot be used.
+    """
+    path = Path(path)
+    return to_site(f"site {path.name or path}", read_quota_site(path))
+
+
+def to_site(name: str, new: QuotaDocument) -> QuotaChange:
+    """Return the change to the queues and cohorts of other settings.
+
+    What the other settings do not have at all stays as it is: LocalQueues, ResourceFlavors, Cohorts
+    and the controller may lie elsewhere.
+    """
+
+    def apply(document: QuotaDocument) -> tuple[str, ...]:
+        kept = [table for table in document.tables if not new.tables.get(table)]
+        for table, objects in new.copy().tables.items():
+            if objects:
+                document.tables[table] = objects
+        document.notes += [note for note in new.notes if note not in document.notes]
+        kept = [table for table in kept if table in ("cohort", "controller")]
+        if not kept:
+            return ()
+        return (f"{name}: has no {' and no '.join(kept)}, so that of today stays",)
+
+    return QuotaChange(name, apply)
+
+
+def add_quota_nodes(text: str, sign: int = 1) -> QuotaChange:
+    """Return the change ``[TYPE=]N[@QUEUE]``: so many nodes more, or less, and their quota.
+
+    The quota goes to the ClusterQueue or Cohort that is named, else to all in proportion to what
+    they have. Raises `UsageError`.
+    """
+    option = "add-nodes" if sign > 0 else "remove-nodes"
+    match = ADDED_NODES.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(
+            f"--{option} must be like 4, h100=4 or h100=4@team-a, whose quota changes, got {text!r}"
+        )
+    count, kind, who = int(match["count"]), match["kind"] or "", match["who"] or ""
+
+    def apply(document: QuotaDocument) -> tuple[str, ...]:
+        return _change_nodes(document, f"{option} {text}", sign * count, kind.strip(), who.strip())
+
+    return QuotaChange(f"{option} {text}", apply)
+
+
+def _change_nodes(
+    document: QuotaDocument, name: str, count: int, kind: str, who: str
+) -> tuple[str, ...]:
+    """Change the nominal quotas of a flavor by the GPUs of nodes. Raises `UsageError`."""
+    pairs = gpu_quotas(document)
+    flavors = dict.fromkeys(flavor for flavor, _ in pairs)
+    meant = [
+        flavor for flavor in flavors
+        if kind in ("", flavor) or document.flavor_type(flavor).lower() == kind.lower()
+    ]  # fmt: skip
+    if len(meant) != 1:
+        raise UsageError(
+            f"--{name}: {'several flavors' if meant else f'no flavor {kind}'}"
+            f"{perhaps(kind, flavors) if kind else ''}; expected TYPE=N with one of "
+            f"{listed(list(flavors)) or 'none'}"
+        )
+    flavor = meant[0]
+    quotas = [
+        (table, owner, resource)
+        for table in ("clusterqueue", "cohort")
+        for owner, spec in document.tables.get(table, {}).items()
+        for group in spec.get("resourceGroups", ())
+        for row in group["flavors"]
+        if row["name"] == flavor
+        for resource in row["resources"]
+        if is_gpu(resource["name"]) and (not who or owner == who)
+    ]
+    if not quotas:
+        raise UsageError(
+            f"--{name}: {who} has no quota of {flavor}; expected a ClusterQueue or Cohort that has"
+        )
+    each, how = _gpus_per_node(document, flavor)
+    total = sum(
+        (quantity(row["nominalQuota"]) * gpus_of(row["name"]) for _, _, row in quotas), Fraction(0)
+    )
+    more = Fraction(count * each)
+    if more < -total:
+        raise UsageError(f"--{name}: takes {-more} GPUs of {flavor}, the quotas have {total}")
+    parts = [
+        (quantity(row["nominalQuota"]) * gpus_of(row["name"]) / total if total
+         else Fraction(1, len(quotas))) * more
+        for _, _, row in quotas
+    ]  # fmt: skip
+    whole = [part.numerator // part.denominator for part in parts]
+    left = int(more) - sum(whole)
+    order = sorted(range(len(parts)), key=lambda at: (whole[at] - parts[at], at))
+    for at in order[:left]:
+        whole[at] += 1
+    for (_, _, row), gpus in zip(quotas, whole, strict=True):
+        row["nominalQuota"] = amount_text(
+            quantity(row["nominalQuota"]) + Fraction(gpus) / gpus_of(row["name"])
+        )
+    told = [f"{owner} {gpus:+d}" for (_, owner, _), gpus in zip(quotas, whole, strict=True) if gpus]
+    return (
+        f"{name}: {counted(abs(count), 'node')} of {each} GPUs ({how}) change the nominal quotas "
+        f"of {flavor}: {listed(told)}"
+        + ("" if who else f"; --{name}@QUEUE changes that of one alone"),
+    )
+
+
+def _gpus_per_node(document: QuotaDocument, flavor: str) -> tuple[int, str]:
+    """Return the GPUs of a node of a flavor, and where the number comes from."""
+    nodes = document.settings.node.values()
+    kind = document.flavor_type(flavor)
+    sizes = [node.gpus for node in nodes if node.gpus and kind in ("", node.type)]
+    sizes = sizes or [node.gpus for node in nodes if node.gpus]
+    if sizes:
+        return max(set(sizes), key=lambda size: (sizes.count(size), size)), "as those of the site"
+    return USUAL_GPUS_PER_NODE, "assumed: the dump has no nodes"
+
+
+def scale_quota_load(factor: float) -> QuotaChange:
+    """Return the change of the rate at which workloads come. Raises `UsageError`."""
+    if not 0.01 <= factor <= 100:
+        raise UsageError(f"--scale-load must be from 0.01 to 100, got {factor:g}")
+    return QuotaChange(f"scale-load {factor:g}", load=factor)
+
+
+READERS: dict[str, Callable[[str], QuotaChange]] = {
+    "set": set_quota_value,
+    "site": new_site,
+    "add-nodes": add_quota_nodes,
+    "remove-nodes": lambda text: add_quota_nodes(text, -1),
+    "scale-load": lambda text: scale_quota_load(float(text)),
+}
+"""Name of a change of `gpuplan whatif` -> what reads its value for a site of Kueue."""
+
+
+def read_quota_change(name: str, value: str) -> QuotaChange:
+    """Return a change of `READERS`. Raises `InputError` or `UsageError`."""
+    if name not in READERS:
+        options = ", ".join(f"--{other}" for other in READERS)
+        raise UsageError(f"--{name}: is for Slurm sites; of a site of Kueue give {options}")
+    return READERS[name](value)

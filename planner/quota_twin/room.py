@@ -1,0 +1,75 @@
+"""GPUs of quotas and of nodes: whether those exist that a change of quotas hands out."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.quantities import gpus_of, quantity
+
+
+def room_warnings(
+    name: str, today: QuotaDocument, changed: QuotaDocument, *, adds_nodes: bool = False
+) -> tuple[str, ...]:
+    """Return what to know of flavors whose nominal quotas a change raises in sum.
+
+    Args:
+        name: what the change is called.
+        today: the site of today.
+        changed: the site with the change.
+        adds_nodes: whether the change brings the nodes of its quotas.
+    """
+    before, after = quota_gpus(today), quota_gpus(changed)
+    warnings = []
+    for flavor, gpus in sorted(after.items()):
+        if adds_nodes or gpus <= before.get(flavor, 0):
+            continue
+        rise = f"{name}: the quotas of {flavor} rise from {before.get(flavor, 0)} to {gpus} GPUs"
+        nodes = node_gpus(changed, flavor)
+        if nodes is None:
+            warnings.append(
+                f"{rise}; the replay takes it that these GPUs exist, which no node in the dump "
+                "shows"
+            )
+        elif gpus > nodes:
+            warnings.append(
+                f"{rise}, and its nodes have {nodes}; the replay runs jobs on GPUs that do not "
+                "exist, so waits would be longer than it says (--add-nodes adds nodes; --together "
+                "takes the quota from another queue in the same change)"
+            )
+    return tuple(warnings)
+
+
+def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
+    """Return the GPUs of all nominal quotas by flavor."""
+    total: dict[str, Fraction] = {}
+    for table in ("clusterqueue", "cohort"):
+        for spec in document.tables.get(table, {}).values():
+            for group in spec.get("resourceGroups", ()):
+                for row in group["flavors"]:
+                    for resource in row["resources"]:
+                        if is_gpu(resource["name"]):
+                            amount = quantity(resource["nominalQuota"]) * gpus_of(resource["name"])
+                            total[row["name"]] = total.get(row["name"], Fraction(0)) + amount
+    return total
+
+
+def gpu_quotas(document: QuotaDocument) -> list[tuple[str, str]]:
+    """Return the flavors and GPU resources that any queue or cohort has a quota for."""
+    pairs: dict[tuple[str, str], None] = {}
+    for table in ("clusterqueue", "cohort"):
+        for spec in document.tables.get(table, {}).values():
+            for group in spec.get("resourceGroups", ()):
+                for flavor in group["flavors"]:
+                    for resource in flavor["resources"]:
+                        if is_gpu(resource["name"]):
+                            pairs[flavor["name"], resource["name"]] = None
+    return list(pairs)
+
+
+def node_gpus(document: QuotaDocument, flavor: str) -> int | None:
+    """Return the GPUs of the nodes of a flavor; None where the site has no such nodes."""
+    kind = document.flavor_type(flavor)
+    nodes = [node for node in document.settings.node.values() if node.gpus and node.type == kind]
+    return sum(node.gpus for node in nodes) if nodes else None

@@ -1,0 +1,160 @@
+"""What changes of a site of Kueue do to waits: pairs of replays with and without each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.workloads import KueueLog
+from gpuplan.analysis.site.schema import CalibrationTable
+from gpuplan.planner.quota.loops import loop_notes
+from gpuplan.planner.quota.model import QuotaModel, quota_model
+from gpuplan.planner.quota.use import SiteUse, all_uses, site_use
+from gpuplan.planner.quota_twin.calibrate import NOT_MODELED
+from gpuplan.planner.quota_twin.cases import QuotaCase
+from gpuplan.planner.quota_twin.changes import QuotaChange
+from gpuplan.planner.quota_twin.levels import FIFO, LEVELS, level_site
+from gpuplan.planner.quota_twin.log_workload import (
+    GROUPINGS,
+    QuotaWorkload,
+    quota_workload,
+    requeued,
+)
+from gpuplan.planner.runs.recorded_waits import WaitPairs
+from gpuplan.planner.site.change_effects import WhatIfResults
+from gpuplan.planner.site.pairs import Pairs, effects_of_pairs
+from gpuplan.planner.site.replicas import Chance, Replicas
+from gpuplan.simkit.twin.jobs import SiteJobs
+
+TODAY = "today"
+
+
+def check_quota_groups(by: str, level: str) -> None:
+    """Refuse groups or rules that are not there. Raises `UsageError`."""
+    if by not in GROUPINGS:
+        raise UsageError(
+            f"--by must be one of {', '.join(GROUPINGS)} for a site of Kueue, got {by!r}"
+        )
+    if level not in LEVELS:
+        raise UsageError(
+            f"the level must be one of {', '.join(LEVELS)} for a site of Kueue, got {level!r}"
+        )
+
+
+def quota_what_if(
+    log: KueueLog,
+    document: QuotaDocument,
+    changes: Sequence[QuotaChange],
+    calibration: CalibrationTable,
+    *,
+    by: str = GROUPINGS[0],
+    strict: bool = False,
+    chosen: str | None = None,
+) -> WhatIfResults:
+    """Replay a dump in pairs without and with each change; see `gpuplan.planner.site.pairs`.
+
+    Args:
+        log: the workloads.
+        document: the site of today.
+        changes: to make to it.
+        calibration: the rules to replay, and the jobs to score.
+        by: what groups are.
+        strict: see `gpuplan.planner.site.change_effects.wait_growth`.
+        chosen: the rules that the calibration chose, if others are replayed.
+
+    Raises:
+        InputError: no workload is of the site.
+        UsageError: a change cannot be made, or changes a rule that is not replayed.
+    """
+    level = calibration.level
+    check_quota_groups(by, level)
+    today = quota_model(document)
+    work = quota_workload(log, document, today, calibration.warmup_s)
+    cases = [QuotaCase(TODAY, today.site, level, work.quota, work.jobs)]
+    notes: list[str] = []
+    unused: list[str] = []
+    for change in changes:
+        changed, told = change.changed(document)
+        notes += told
+        site, quota = requeued(log, work, today, changed)
+        case = QuotaCase(change.name, site, level, quota, faster(work.jobs, change.load))
+        if not _differs(case, cases[0], change):
+            _check_rules(case, today, change)
+            unused.append(f"{change.name}: the site is set so already, so nothing changes")
+        cases.append(case)
+    pairs = Pairs(
+        work=work,
+        names=tuple(change.name for change in changes),
+        explained=(LEVELS.index(level) <= LEVELS.index(chosen or level),) * len(changes),
+        unused=tuple(unused),
+        patience=None,
+        replicas=Replicas(cases, Chance.of(work, None)),
+        waits_today=lambda: _waits(cases[0], work, log.end),
+    )
+    results = effects_of_pairs(pairs, calibration, by=by, strict=strict)
+    uses, more = _uses(cases, work)
+    return replace(
+        results,
+        queues=uses.queues,
+        loans=uses.loans,
+        evictions=uses.evictions,
+        notes=(*notes, *work.notes, *more, NOT_MODELED),
+    )
+
+
+def faster(jobs: SiteJobs, factor: float) -> SiteJobs:
+    """Return jobs that come ``factor`` times as fast, from the first one on."""
+    if factor == 1.0:
+        return jobs
+    first = jobs.submit.min(initial=0) if not jobs.submit.size else jobs.submit[0]
+    submit = first + np.round((jobs.submit - first) / factor).astype(np.int64)
+    return jobs.changed(submit=submit, ready=submit)
+
+
+def _differs(case: QuotaCase, today: QuotaCase, change: QuotaChange) -> bool:
+    """Return whether the replays of a change can be others than those of today."""
+    if change.load != 1.0 or len(case.site.queues) != len(today.site.queues):
+        return True
+    if (case.quota.queue != today.quota.queue).any():
+        return True
+    changed, before = (level_site(each.site, each.level) for each in (case, today))
+    return changed != before or case.quota.shapes != today.quota.shapes
+
+
+def _check_rules(case: QuotaCase, today: QuotaModel, change: QuotaChange) -> None:
+    """Refuse a change of a rule that is not replayed. Raises `UsageError`."""
+    if case.site == today.site:
+        return
+    needed = next(
+        level for level in LEVELS if level_site(case.site, level) != level_site(today.site, level)
+    )
+    raise UsageError(
+        f"{change.name}: changes rules of the level {needed}, and those of {case.level} are "
+        f"replayed\n  next: --level {needed}"
+    )
+
+
+def _waits(case: QuotaCase, work: QuotaWorkload, end: int) -> WaitPairs:
+    """Return the waits of a replay of today without chance beside those recorded."""
+    scored = work.scored
+    replay = case.replay().at_least(end)
+    return WaitPairs(
+        replay.wait[scored].astype(np.float64), work.recorded_wait[scored].astype(np.float64)
+    )
+
+
+def _uses(cases: Sequence[QuotaCase], work: QuotaWorkload) -> tuple[SiteUse, tuple[str, ...]]:
+    """Return what queues do with their quotas in each case, and its loops of evictions."""
+    uses, notes = [], []
+    for case in cases:
+        if case.level == FIFO:
+            continue
+        run = case.replay().run
+        uses.append(site_use(case.name, run))
+        names = run.names.nodes
+        notes += [f"{case.name}: {note}" for note in loop_notes(run, work.job_ids, names)]
+    return all_uses(uses), tuple(notes)

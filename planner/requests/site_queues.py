@@ -1,0 +1,55 @@
+"""The option ``--site``: the queues that policies with quotas replay, and GPUs for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpuplan.analysis.base.option import Opt
+from gpuplan.planner.requests.clusters import ClusterRequest
+from gpuplan.planner.requests.settings import OptionSetting, option_settings
+
+SITE = Opt(
+    "The queues and quotas of a site, for policies that replay them (kueue, kai): what kubectl get "
+    "clusterqueues,cohorts,localqueues,resourceflavors -A -o json prints, YAML, or a folder of it. "
+    "Other policies get as many GPUs.",
+    key=None,
+    metavar="FILE|FOLDER",
+)
+SIZES = ("gpus", "cluster")
+
+
+def site_settings(
+    site: Path | None,
+    policies: Sequence[str],
+    settings: Sequence[str],
+    cluster: ClusterRequest | None,
+) -> list[OptionSetting]:
+    """Return the settings that ``--site`` stands for: the site, and its GPUs for other policies.
+
+    Args:
+        site: the file or folder; None for none.
+        policies: as typed.
+        settings: texts of ``--set``.
+        cluster: the size of the cluster, where options may give it.
+
+    Raises:
+        InputError: the site cannot be read.
+        UsageError: there is no such policy.
+    """
+    if site is None:
+        return []
+    from gpuplan.planner.policies.quota_settings import read_site
+    from gpuplan.planner.quota.model import total_gpus
+    from gpuplan.planner.registry import find_policy
+
+    made = option_settings(("--site", "site", site))
+    is_sized = cluster is not None and bool(cluster.cluster or cluster.gpus)
+    is_sized |= any(text.partition("=")[0].strip() in SIZES for text in settings)
+    takers = [find_policy(text.partition(":")[0].strip()) for text in policies]
+    gpus = total_gpus(read_site(site))
+    if gpus and not is_sized and any("gpus" in policy.settings for policy in takers):
+        size = OptionSetting(f"gpus={gpus}")
+        size.option = f"--site {site}"
+        made.append(size)
+    return made

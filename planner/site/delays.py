@@ -1,0 +1,220 @@
+"""What the jobs of each team cost others in waiting hours, from replays without them.
+
+Two figures of each team, both in job-hours of waiting. *Caused*: the hours that all others wait
+less where this team alone is left out. *Share*: its part of all waiting, the Shapley value of the
+game in which the cost of a set of teams is what their jobs wait with nobody else there (Shapley, "A
+value for n-person games", 1953). Shares add up to all waiting; what teams cause does not, since two
+teams may both be needed for a wait.
+
+With few teams every set is replayed. With more the mean is over orders in which the teams come, in
+pairs of an order and its reverse, which cancels much of the error (Mitchell et al., "Sampling
+permutations for Shapley value estimation", JMLR 23, 2022, section 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+
+from gpuplan.analysis.statistics.bootstrap import student_quantile
+from gpuplan.planner.parallel import run_all
+from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.simkit.arrays import FloatArray, IntArray
+
+MOST_SHARED = 12
+"""Teams among which waiting is shared; more have no shares."""
+MOST_EXACT = 5
+"""Teams of which every set is replayed."""
+MOST_REPLAYED = 30_000_000
+"""Jobs in all replays, at about which no more chances or orders are added."""
+CHANCES = 4
+"""Replays of one set of teams, each with other submissions by up to a minute."""
+MOST_PAIRS = 32
+"""Pairs of orders of the teams."""
+CONFIDENCE = 0.9
+"""Of the errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class TeamDelay:
+    """The waiting of one team's jobs, and what they cost others; hours of jobs in the replay.
+
+    Attributes:
+        name: of the team.
+        jobs: whose waits count.
+        waited_h: what they wait with everybody there.
+        caused_h: what all others wait less without this team; below 0 where they wait more.
+        caused_error_h: of it, of an interval of 90%; null with one replay.
+        share_h: its part of all waiting, which adds up; null with over 12 teams.
+        share_error_h: of it; null with one replay of every set of teams, which has no error but
+            that of the model.
+    """
+
+    name: str
+    jobs: int
+    waited_h: float
+    caused_h: float
+    caused_error_h: float | None
+    share_h: float | None
+    share_error_h: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DelayResults:
+    """Who makes whom wait, in a replay of the log. No dollars: nobody is billed for it.
+
+    Attributes:
+        rules: the policy that is replayed, or the rules of the site.
+        cluster_gpus: of the cluster.
+        jobs: whose waits count.
+        wait_h: hours that all of them wait.
+        is_exact: whether every set of teams is replayed; null without shares.
+        replays: that were made.
+        teams: those that cost others most first.
+        fidelity: how the replay of today compares with the log; what it says of teams holds only
+            where it agrees.
+    """
+
+    rules: str
+    cluster_gpus: int
+    jobs: int
+    wait_h: float
+    is_exact: bool | None
+    replays: int
+    teams: tuple[TeamDelay, ...]
+    fidelity: Fidelity
+
+
+@dataclass(frozen=True, slots=True)
+class DelayGame:
+    """Teams whose jobs are replayed in all sets of them.
+
+    Attributes:
+        teams: their names.
+        jobs: of each that count; shape (teams,).
+        size: jobs in a replay of all.
+        waits_h: returns what the jobs of each team wait together, in hours, shape (teams,): of a
+            set of teams as a bit mask and the number of a chance. Chance 0 is the log's own.
+    """
+
+    teams: tuple[str, ...]
+    jobs: IntArray
+    size: int
+    waits_h: Callable[[tuple[int, int]], FloatArray]
+
+    @property
+    def everybody(self) -> int:
+        """The set of all teams."""
+        return (1 << len(self.teams)) - 1
+
+    @property
+    def chances(self) -> int:
+        """How often each set is replayed."""
+        sets = len(self.teams) + 1
+        return CHANCES if CHANCES * sets * self.size <= MOST_REPLAYED else 1
+
+    def orders(self, seed: int) -> list[IntArray]:
+        """Return orders of the teams, each before its reverse; none where all sets are replayed."""
+        count = len(self.teams)
+        if not MOST_EXACT < count <= MOST_SHARED:
+            return []
+        each = max(self.size * count / 2, 1)  # half of the jobs in the mean
+        pairs = int(MOST_REPLAYED / each / 2) // CHANCES * CHANCES
+        rng = np.random.default_rng([seed, count])
+        drawn = [rng.permutation(count) for _ in range(min(max(pairs, CHANCES), MOST_PAIRS))]
+        return [order for forward in drawn for order in (forward, forward[::-1])]
+
+
+def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool | None, int]:
+    """Return the delays by team, whether shares are exact, and how many replays were made.
+
+    Args:
+        game: the teams.
+        seed: of the orders in which they come.
+    """
+    count, everybody, chances = len(game.teams), game.everybody, game.chances
+    is_exact = None if count > MOST_SHARED else count <= MOST_EXACT
+    orders = game.orders(seed)
+    wanted = {(everybody & ~(1 << team), c) for team in range(count) for c in range(chances)}
+    wanted |= {(everybody, c) for c in range(chances)}
+    if is_exact:
+        wanted |= {(mask, c) for mask in range(everybody + 1) for c in range(chances)}
+    for place, order in enumerate(orders):
+        wanted |= {(mask, place // 2 % chances) for mask in _prefixes(order)}
+    items = sorted(item for item in wanted if item[0])
+    waits = dict(zip(items, run_all(game.waits_h, items, bytes_each=400 * game.size), strict=True))
+    waits |= {(0, chance): np.zeros(count) for chance in range(chances)}
+    whole = np.array([waits[everybody, chance] for chance in range(chances)])
+    caused = np.array([
+        [_of_others(whole[c], team) - _of_others(waits[everybody & ~(1 << team), c], team)
+         for c in range(chances)]
+        for team in range(count)
+    ])  # fmt: skip
+    shares = _shares(count, chances, waits, orders)
+    teams = [
+        TeamDelay(
+            name=name,
+            jobs=int(game.jobs[team]),
+            waited_h=float(whole[:, team].mean()),
+            caused_h=float(caused[team].mean()),
+            caused_error_h=_error(caused[team]),
+            share_h=None if shares is None else float(shares[team].mean()),
+            share_error_h=None if shares is None else _error(shares[team]),
+        )
+        for team, name in enumerate(game.teams)
+    ]
+    return tuple(sorted(teams, key=lambda row: (-row.caused_h, row.name))), is_exact, len(items)
+
+
+def _of_others(waits_h: FloatArray, team: int) -> float:
+    return float(np.delete(waits_h, team).sum())
+
+
+def _prefixes(order: IntArray) -> list[int]:
+    """Return the sets of the first 0, 1, ... teams of an order."""
+    return [0, *np.cumsum(1 << order.astype(np.int64)).tolist()]
+
+
+def _shares(
+    count: int, chances: int, waits: Mapping[tuple[int, int], FloatArray], orders: list[IntArray]
+) -> FloatArray | None:
+    """Return independent estimates of each team's share; shape (teams, estimates)."""
+    cost = {key: float(value.sum()) for key, value in waits.items()}
+    if count <= MOST_EXACT:
+        return np.array([
+            [_exact_share(count, team, chance, cost) for chance in range(chances)]
+            for team in range(count)
+        ])  # fmt: skip
+    if not orders:
+        return None
+    estimates = np.zeros((count, len(orders) // 2))
+    for place, order in enumerate(orders):
+        prefixes, pair = _prefixes(order), place // 2
+        steps = np.diff([cost[mask, pair % chances] for mask in prefixes])
+        estimates[order, pair] += steps / 2
+    return estimates
+
+
+def _exact_share(
+    count: int, team: int, chance: int, cost: Mapping[tuple[int, int], float]
+) -> float:
+    bit, share = 1 << team, 0.0
+    for mask in range(1 << count):
+        if mask & bit:
+            continue
+        size = mask.bit_count()
+        weight = factorial(size) * factorial(count - size - 1) / factorial(count)
+        share += weight * (cost[mask | bit, chance] - cost[mask, chance])
+    return share
+
+
+def _error(estimates: Sequence[float] | FloatArray) -> float | None:
+    """Return how far the mean of independent estimates may be off; None for one of them."""
+    count = len(estimates)
+    if count < 2:
+        return None
+    quantile = student_quantile((1 + CONFIDENCE) / 2, count - 1)
+    return float(quantile * np.std(estimates, ddof=1) / np.sqrt(count))

@@ -1,0 +1,335 @@
+"""Who wastes GPUs, what it costs, and what waits would be without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import floor
+
+import numpy as np
+import polars as pl
+
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.characterize.clock import shown_zone
+from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import same_gpu
+from gpuplan.analysis.site.log import read_site_log
+from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waste.kinds import (
+    OPTIONAL,
+    UNKNOWN,
+    kinds_of_waste,
+)
+from gpuplan.analysis.waste.series import OPTIONAL as NODES
+from gpuplan.analysis.waste.series import MetricSummary, read_metrics
+from gpuplan.planner.money.bill_today import at_end
+from gpuplan.planner.money.held_runs import COLUMNS as BILLED
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.requests.waste import WasteRequest
+from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
+from gpuplan.planner.site.fidelity import NO_WAITS, unknown, why_not_today
+from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.sizing.pools import COLUMNS as POOLED
+from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.waste_results import (
+    LongLimits,
+    MetricCoverage,
+    WasteResults,
+    WasteSource,
+)
+from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
+from gpuplan.planner.waste.clock import waste_clock
+from gpuplan.planner.waste.energy import Energy, energy_of
+from gpuplan.planner.waste.mail import check_mail_folder, write_mail
+from gpuplan.planner.waste.policy_replays import PoolReplay
+from gpuplan.planner.waste.remedies import JobWaste, job_waste
+from gpuplan.planner.waste.results import Counterfactual
+from gpuplan.planner.waste.right_size import right_sizes
+from gpuplan.planner.waste.site_replays import site_counterfactual
+from gpuplan.planner.waste.tally import (
+    DOING_NOTHING,
+    WasteTable,
+    usd_of_jobs,
+)
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.time import MICROS
+
+COLUMNS = tuple(dict.fromkeys((*BILLED, *POOLED, *REPLAYED, "user", "group", "job_class")))
+SITE = ("partition", "eligible_time", "runs")
+ROW = "group"
+"""Column in which pools carry the place of a job in the log."""
+SERIES = "series of metrics"
+UNKNOWN_USE = "(utilization unknown)"
+"""In notes of readers on jobs whose use they could not read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WasteAnswer(Answer[WasteRequest, WasteResults]):
+    """Who wastes GPUs.
+
+    Attributes:
+        table: what each job wasted.
+    """
+
+    table: WasteTable
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a row per job: its names and the GPU-hours of each kind."""
+        names = [
+            name for name in ("user", "group", "partition") if name in self.table.jobs.columns
+        ]  # fmt: skip
+        return pl.concat(
+            [self.table.jobs.select(names), self.table.kinds], how="horizontal"
+        ).select("job_id", *names, pl.exclude("job_id", *names))
+
+
+def waste(request: WasteRequest) -> WasteAnswer:
+    """Return who wastes GPUs, and what waits would be without the waste.
+
+    Raises:
+        InputError: a file cannot be used, or no job holds GPUs.
+        UsageError: a GPU type without a price, or a cluster that does not fit.
+    """
+    request.check()
+    if request.mail is not None:
+        check_mail_folder(request.mail)
+    trace = _trace(request)
+    _check_memories(request, trace)
+    metrics = read_metrics(request.metrics, trace) if request.metrics else None
+    if request.mail is not None and metrics is not None and metrics.clock is not None:
+        raise InputError(
+            request.trace,
+            f"does not fit --metrics: {metrics.clock.warning().partition(chr(10))[0]}",
+            expected="clocks that agree where --mail tells users of their jobs",
+            hint="name the zone of the log's times with --time-zone",
+        )
+    series = None if metrics is None else metrics.jobs
+    zone_name = trace.provenance.time_zone
+    prices = Prices.read(request.prices, request.jobs.log.time_zone)
+    kinds = kinds_of_waste(trace, series)
+    arrays = trace.arrays()
+    begin, end = arrays.window_us()
+    months = (end - begin) / HOUR_US / MONTH_H
+    usd = usd_of_jobs(trace, prices) if request.prices.is_given else None
+    table = WasteTable(trace.jobs, kinds, usd, months)
+    idle, held = table.hours(*DOING_NOTHING), float(table.held.sum())
+    unknown_h, idle_h = float(table.hours(UNKNOWN).sum()), float(idle.sum())
+    known_h = held - unknown_h
+    share = idle_h / known_h if known_h > 0 else None
+    zone = shown_zone(zone_name)
+    removed = job_waste(trace, kinds, series, request.end_idle_after)
+    replayed = _replayed_waits(request, trace, removed)
+    counterfactual, notes = replayed.waits, replayed.notes
+    if counterfactual is not None and request.prices.is_given:
+        counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
+    users = table.by("user")
+    if request.mail is not None:
+        count = write_mail(request.mail, table, users, (begin, end), zone)
+        notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
+    notes += _unread(trace, known_h)
+    return WasteAnswer(
+        request=request,
+        results=WasteResults(
+            idle_gpu_h=idle_h,
+            share=share,
+            idle_gpu_h_share=share,
+            idle_gpu_h_per_month=idle_h / months if months else 0.0,
+            usd_per_month=table.month_usd(idle),
+            gpu_h=held,
+            unknown_gpu_h=unknown_h,
+            known_share=known_h / held if held else 0.0,
+            jobs=int(np.count_nonzero(table.held > 0)),
+            window_s=(end - begin) / MICROS,
+            kinds=table.by_kind(),
+            users=users,
+            groups=table.by("group"),
+            classes=table.by("job_class"),
+            partitions=table.by("partition"),
+            long_limits=_long_limits(kinds),
+            sources=_sources(trace, series),
+            metrics=None if metrics is None else _coverage(metrics),
+            right_size=right_sizes(table, request.gpu_memory),
+            energy=None if series is None else _energy(request, trace, series, held),
+            clock=waste_clock(trace, idle, zone),
+            counterfactual=counterfactual,
+            zone=zone,
+        ),
+        inputs=(
+            trace_input(trace),
+            *prices.inputs,
+            *(() if metrics is None else metrics.inputs),
+            *replayed.inputs,
+        ),
+        warnings=tuple(
+            dict.fromkeys(
+                (
+                    *trace.notes,
+                    *(() if metrics is None else metrics.warnings),
+                    *replayed.warnings,
+                )
+            )
+        ),
+        notes=(*notes, *(() if metrics is None else metrics.notes)),
+        table=table,
+    )
+
+
+def _trace(request: WasteRequest) -> Trace:
+    """Return the log with what is known of its GPUs."""
+    trace = read_trace(
+        request.trace, request.selection(), columns=COLUMNS, optional=(*OPTIONAL, *SITE, *NODES)
+    )
+    gpu = request.prices.gpu
+    if gpu is None:
+        return trace
+    return replace(trace, jobs=trace.jobs.with_columns(pl.col("gpu_type").fill_null(gpu)))
+
+
+def _unread(trace: Trace, known_h: float) -> tuple[str, ...]:
+    """Return what the log's reader could not use, where nothing is known of any job for it."""
+    if known_h > 0:
+        return ()
+    return tuple(note for note in trace.provenance.notes if UNKNOWN_USE in note)
+
+
+def _check_memories(request: WasteRequest, trace: Trace) -> None:
+    """Refuse the memory of a GPU type that no job has, a slip that would change nothing.
+
+    Raises:
+        UsageError: names the types of the log.
+    """
+    types = trace.jobs["gpu_type"].cast(pl.String).unique().drop_nulls().sort().to_list()
+    for name in request.gpu_memory if types else ():
+        if not any(same_gpu(name, kind) for kind in types):
+            raise UsageError(
+                f"--gpu-memory {name}: no job has such a GPU; the log has {', '.join(types)}"
+            )
+
+
+def _long_limits(kinds: pl.DataFrame) -> LongLimits:
+    is_long = kinds["is_long_limit"]
+    limited = is_long.len() - is_long.null_count()
+    long = kinds.filter(is_long.fill_null(False))
+    return LongLimits(
+        long.height, long.height / limited if limited else None,
+        float(long["beyond_limit_gpu_h"].sum()),
+    )  # fmt: skip
+
+
+def _sources(trace: Trace, series: pl.DataFrame | None) -> tuple[WasteSource, ...]:
+    rows = []
+    if "gpu_util_source" in trace.jobs.columns:
+        counts = trace.jobs["gpu_util_source"].drop_nulls().value_counts(sort=True)
+        rows += [WasteSource(str(name), int(jobs)) for name, jobs in counts.iter_rows()]
+    if series is not None:
+        rows.append(WasteSource(SERIES, series.height))
+    return tuple(rows)
+
+
+def _energy(
+    request: WasteRequest, trace: Trace, series: pl.DataFrame, held_gpu_h: float
+) -> Energy | None:
+    return energy_of(trace, series, held_gpu_h, request.usd_per_kwh, request.kg_co2_per_kwh)
+
+
+def _coverage(metrics: MetricSummary) -> MetricCoverage:
+    begin, end = (
+        datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for at_s in (metrics.begin_s, metrics.end_s)
+    )
+    held = metrics.held_gpu_h
+    share = metrics.covered_gpu_h / held if held else 0.0
+    return MetricCoverage(
+        metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share,
+        None if metrics.clock is None else metrics.clock.later_h,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedWaits:
+    """The waits without the waste, and what to say of them.
+
+    Attributes:
+        waits: None where there are none.
+        inputs: files read for them.
+        notes, warnings: one sentence each.
+    """
+
+    waits: Counterfactual | None = None
+    inputs: tuple[InputFile, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def _replayed_waits(request: WasteRequest, trace: Trace, removed: JobWaste) -> ReplayedWaits:
+    """Return the waits without the waste."""
+    if not request.replay:
+        return ReplayedWaits()
+    after_s = request.end_idle_after
+    site = request.site()
+    if site is not None:
+        document, calibration = site
+        log = read_site_log(request.trace, calibration.time_zone)
+        ids = trace.jobs["job_id"].cast(pl.String).to_list()
+        waits = site_counterfactual(log, document, calibration, removed, ids, after_s)
+        lacks = () if calibration.lacks is None else (calibration.lacks,)
+        files = (InputFile(str(log.path), log.sha256, log.jobs.height),)
+        return ReplayedWaits(waits, files, tuple(log.notes), (*log.warnings, *lacks))
+    recent, note = _recent(trace)
+    terms = PoolTerms(
+        request.prices.gpu, request.shape(), 0.0, None, None, include_running=True,
+        seed=request.jobs.seed, by=(ROW,),
+    )  # fmt: skip
+    numbered = recent.jobs.with_columns(pl.col("row").cast(pl.String).alias(ROW))
+    pools, seen = pools_of(replace(recent, jobs=numbered), terms)
+    why = why_not_today(request.jobs, trace.provenance)
+    why = why or (NO_WAITS if seen.mean_wait_s is None else "")
+    fidelity, spec = unknown(why), request.spec()
+    if not why:
+        is_part = request.jobs.where is not None
+        _, draws = np.random.default_rng(request.jobs.seed).spawn(2)
+        fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
+    rows = tuple(map(_rows, pools))
+    replays = PoolReplay(pools, rows, removed, spec, fidelity, after_s)
+    return ReplayedWaits(replays.run(), notes=note)
+
+
+def _recent(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
+    """Return the last weeks of a long log, with the place of each job, and a note on it."""
+    numbered = trace.jobs.with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("row"))
+    count = numbered.height
+    if count <= MOST_JOBS:
+        return replace(trace, jobs=numbered), ()
+    submit_us = numbered["submit_time"].dt.epoch("us").to_numpy()
+    week_us, last = WEEK_S * MICROS, int(submit_us[-1])
+    span = last - int(submit_us[count - MOST_JOBS])
+    first = int(np.searchsorted(submit_us, last - (span // week_us * week_us or span), "right"))
+    first = max(first, count - MOST_JOBS)
+    note = (
+        f"waits are replayed for the {count - first:,} jobs of the last "
+        f"{floor((last - int(submit_us[first])) / MICROS / 86400):,} days"
+    )
+    return replace(trace, jobs=numbered[first:]), (note,)
+
+
+def _rows(pool: JobPool) -> IntArray:
+    """Return the place of each job of a pool in the log."""
+    labels = pool.jobs.labels
+    if labels is None:
+        raise ValueError("the jobs do not carry their places")
+    rows: IntArray = labels[ROW].cast(pl.String).cast(pl.Int64).to_numpy()
+    return rows
+
+
+def _with_dollars(waits: Counterfactual, prices: Prices) -> Counterfactual:
+    """Return what replays say, with what freed GPUs cost a month."""
+    freed = []
+    for row in waits.freed:
+        usd = prices.usd(None if row.gpu_type == "all" else row.gpu_type)
+        paid = None if usd is None else row.freed_gpus * usd * MONTH_H
+        freed.append(replace(row, usd_per_month=paid))
+    return replace(waits, freed=tuple(freed))

@@ -1,0 +1,317 @@
+"""Which pending jobs of KAI may look for victims, and where these may run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.kai_order import (
+    first_victim,
+    next_victim,
+)
+from gpuplan.simkit.quota.kai_share import (
+    ALLOCATED,
+    BEFORE,
+    DESERVED,
+    FAIR,
+    FIXED,
+    POPPED,
+    REMAINING,
+)
+from gpuplan.simkit.quota.kai_state import (
+    ACTIVE_COUNT,
+    ALL_FUTURE,
+    BATCH_END,
+    BATCH_JOB,
+    BATCH_TASK,
+    CHILD_FIRST,
+    CHILD_LAST,
+    FUTURE,
+    IS_VICTIM,
+    JOB_ACTIVE,
+    JOB_FIRST,
+    JOB_FIXED,
+    JOB_GATHERED,
+    JOB_LAST,
+    JOB_PRIORITY,
+    JOB_QUEUE,
+    JOB_SIZE,
+    LIST_ACTIVE,
+    MOST_GANG,
+    MOST_MOVED,
+    MOVED,
+    MOVED_AT,
+    MOVED_FOR,
+    MOVED_NODE,
+    MOVED_SIZE,
+    MOVED_SLOTS,
+    NODE_FREED,
+    PARENT,
+    SECTION,
+    SEVERAL,
+    SHIELD,
+    TASK_LEAVING,
+    TASK_NODE,
+    TASK_RUNNING,
+    TASK_STATE,
+    VERSION,
+    allocatable,
+    fits_queue,
+    need_of,
+    tasks_wanted,
+    within_deserved,
+)
+
+CONSOLIDATE, RECLAIM, PREEMPT = range(3)
+ANY_PRIORITY = 1 << 60
+
+
+@borrowing_helper
+def first_apart(tree: Any, q: int, other: int) -> tuple[int, int]:
+    """Return the first ancestors of two leaf queues, from the root down, that differ."""
+    a, b = q, other
+    depth = other_depth = 0
+    node = q
+    while tree[node, PARENT] >= 0:
+        node = tree[node, PARENT]
+        depth += 1
+    node = other
+    while tree[node, PARENT] >= 0:
+        node = tree[node, PARENT]
+        other_depth += 1
+    while depth > other_depth:
+        a = tree[a, PARENT]
+        depth -= 1
+    while other_depth > depth:
+        b = tree[b, PARENT]
+        other_depth -= 1
+    while tree[a, PARENT] != tree[b, PARENT]:
+        a, b = tree[a, PARENT], tree[b, PARENT]
+    return a, b
+
+
+@borrowing_helper
+def may_search(state: Any, j: int, action: int) -> bool:
+    """Return whether a pending job may look for victims, and might find enough."""
+    jobs, queues, tree = state.jobs, state.queues, state.tree
+    need, q = need_of(jobs, j), jobs[j, JOB_QUEUE]
+    missing = need - state.count[ALL_FUTURE]
+    if action == CONSOLIDATE:
+        return (
+            not jobs[j, JOB_FIXED]
+            and missing <= 0
+            and fits_queue(state, j, need)
+            and _might_move(state, j)
+        )
+    if action == RECLAIM:
+        if queues[q, ALLOCATED] + need > queues[q, FAIR]:
+            return False
+        if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
+            return False
+        return _might_reclaim(state, q, need, missing)
+    last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
+    if (
+        last < tree[q, SECTION]
+        or jobs[state.lists[last, LIST_ACTIVE], JOB_PRIORITY] >= jobs[j, JOB_PRIORITY]
+        or queues[q, ALLOCATED] - queues[q, FIXED] < missing
+    ):
+        return False
+    while q >= 0 and jobs[j, JOB_FIXED]:
+        if not within_deserved(queues, q, queues[q, FIXED] + need):
+            return False
+        q = tree[q, PARENT]
+    return True
+
+
+@borrowing_helper
+def _loses(queues: Any, a: int, b: int, need: float) -> bool:
+    """Return whether a queue takes from a sibling when it needs an amount more."""
+    if within_deserved(queues, a, queues[a, ALLOCATED] + need):
+        return queues[b, DESERVED] >= 0 and queues[b, ALLOCATED] >= queues[b, DESERVED]  # type: ignore[no-any-return]
+    return queues[b, ALLOCATED] > allocatable(queues, b)  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _might_reclaim(state: Any, q: int, need: float, missing: float) -> bool:
+    """Return whether the queues that a queue may reclaim from hold enough that can be evicted."""
+    queues, tree, lost = state.queues, state.tree, 0.0
+    while q >= 0:
+        fair, held = queues[q, FAIR], queues[q, ALLOCATED] - lost + need
+        ratio = held / fair if fair > 0 else 0.0
+        within = within_deserved(queues, q, queues[q, ALLOCATED] + need)
+        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else tree.shape[0] - 1
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            other = state.child[at]
+            evictable = queues[other, ALLOCATED] - queues[other, FIXED]
+            if other == q or evictable <= 0 or not _loses(queues, q, other, need):
+                continue
+            # Nothing more is lost once it holds no more than it may; then at most one job less.
+            least = allocatable(queues, other)
+            if within and queues[other, DESERVED] >= 0:
+                least = min(least, queues[other, DESERVED])
+            if queues[other, ALLOCATED] <= least and missing > 0:
+                continue
+            most = queues[other, ALLOCATED] - least + state.count[MOST_GANG]
+            if ratio > 1 and queues[other, FAIR] > 0:  # the siblings with less would lose to it
+                most = min(most, queues[other, ALLOCATED] - ratio * queues[other, FAIR] + 1e-6)
+            lost += max(0.0, min(evictable, most))
+            if lost >= missing:
+                return True
+        q = tree[q, PARENT]
+    return False
+
+
+@borrowing_helper
+def _list_moved(state: Any) -> None:
+    """List the tasks of all victims that a consolidation looks at, whichever job it is for."""
+    jobs, tasks, tree, batches = state.jobs, state.tasks, state.tree, state.batches
+    for q in range(tree.shape[0] - 1):
+        state.queues[q, POPPED] = 0.0
+        tree[q, IS_VICTIM], tree[q, SHIELD] = 1, 0
+    victims = count = 0
+    victim = first_victim(state, -1, ANY_PRIORITY)
+    while victim >= 0 and victims < state.count[MOST_MOVED]:
+        victims += 1
+        for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
+            if tasks[task, TASK_STATE] == TASK_RUNNING:
+                batches[count, MOVED_NODE] = tasks[task, TASK_NODE]
+                batches[count, MOVED_SIZE] = jobs[victim, JOB_SIZE]
+                count += 1
+        q = jobs[victim, JOB_QUEUE]
+        jobs[victim, JOB_GATHERED] = jobs[victim, JOB_ACTIVE]
+        while q >= 0:
+            state.queues[q, POPPED] += jobs[victim, JOB_ACTIVE] * jobs[victim, JOB_SIZE]
+            q = tree[q, PARENT]
+        victim = next_victim(state, jobs[victim, JOB_QUEUE], -1, ANY_PRIORITY)
+    for q in range(tree.shape[0] - 1):
+        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
+            jobs[state.lists[at, LIST_ACTIVE], JOB_GATHERED] = 0
+    state.count[MOVED], state.count[MOVED_AT] = count, state.count[VERSION]
+
+
+@borrowing_helper
+def _might_move(state: Any, j: int) -> bool:
+    """Return whether a consolidation might make room for a job, as far as node sizes tell.
+
+    A moved task takes at least as much room for tasks of the job as what it holds would give. Jobs
+    of which a part is evicted at a time may have another order of victims.
+    """
+    if state.count[SEVERAL] > 0:
+        return True
+    if state.count[MOVED_AT] != state.count[VERSION]:
+        _list_moved(state)
+    size = state.jobs[j, JOB_SIZE]
+    if size >= state.rooms.size:
+        return False
+    if state.moved[size, MOVED_FOR] != state.count[VERSION]:
+        state.moved[size, MOVED_FOR] = state.count[VERSION]
+        state.moved[size, MOVED_SLOTS] = _slots_if_moved(state, size)
+    return state.moved[size, MOVED_SLOTS] >= tasks_wanted(state.jobs, j)  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _slots_if_moved(state: Any, size: int) -> int:
+    """Return how many tasks of a size would have room at most once all moved tasks have theirs."""
+    nodes, batches = state.nodes, state.batches
+    slots = 0
+    for free in range(size, state.rooms.size):
+        slots += state.rooms[free] * (free // size)
+    for i in range(state.count[MOVED]):
+        node = batches[i, MOVED_NODE]
+        slots -= batches[i, MOVED_SIZE] // size
+        slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+        nodes[node, NODE_FREED] += batches[i, MOVED_SIZE]
+        slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+    for i in range(state.count[MOVED]):
+        nodes[batches[i, MOVED_NODE], NODE_FREED] = 0
+    return slots
+
+
+@borrowing_helper
+def may_lose(state: Any, q: int, other: int, need: float) -> bool:
+    """Return whether a queue may reclaim an amount from another."""
+    if q == other:
+        return False
+    a, b = first_apart(state.tree, q, other)
+    return _loses(state.queues, a, b, need)
+
+
+@borrowing_helper
+def might_make_room(state: Any, j: int, most_priority: int) -> bool:
+    """Return whether a job would have room with all possible victims of a search gone."""
+    jobs, tasks, nodes, tree = state.jobs, state.tasks, state.nodes, state.tree
+    size, slots = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j)
+    for free in range(size, state.rooms.size):
+        slots += state.rooms[free] * (free // size)
+    for q in range(tree.shape[0] - 1):
+        if not tree[q, IS_VICTIM]:
+            continue
+        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
+            victim = state.lists[at, LIST_ACTIVE]
+            if jobs[victim, JOB_PRIORITY] >= most_priority:
+                continue
+            for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
+                if tasks[task, TASK_STATE] == TASK_RUNNING:
+                    node = tasks[task, TASK_NODE]
+                    slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                    nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
+                    slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+    for node in range(nodes.shape[0]):
+        nodes[node, NODE_FREED] = 0
+    return slots >= 0
+
+
+@borrowing_helper
+def _lost(state: Any, b: int) -> int:
+    """Return how many tasks of a batch have no place any more."""
+    first = state.batches[b - 1, BATCH_END] if b else 0
+    count = 0
+    for i in range(first, state.batches[b, BATCH_END]):
+        count += state.tasks[state.batches[i, BATCH_TASK], TASK_STATE] == TASK_LEAVING
+    return count
+
+
+@borrowing_helper
+def is_valid_choice(state: Any, j: int, action: int, batches: int, need: float) -> bool:
+    """Return whether what was lost may be lost."""
+    jobs, queues, tree = state.jobs, state.queues, state.tree
+    if action == CONSOLIDATE:
+        for b in range(batches):
+            if _lost(state, b):
+                return False
+        return True
+    for q in range(queues.shape[0]):
+        queues[q, REMAINING] = queues[q, BEFORE]
+    leaf = jobs[j, JOB_QUEUE]
+    for b in range(batches):
+        count = _lost(state, b)
+        if count == 0:
+            continue
+        victim = state.batches[b, BATCH_JOB]
+        a, other = first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
+        is_over = queues[other, REMAINING] > allocatable(queues, other)
+        if not is_over and not (
+            within_deserved(queues, a, queues[a, BEFORE] + need)
+            and not within_deserved(queues, other, queues[other, REMAINING])
+        ):
+            return False
+        q = jobs[victim, JOB_QUEUE]
+        while q >= 0:
+            queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
+            q = tree[q, PARENT]
+    q = leaf
+    while q >= 0:
+        fair = queues[q, FAIR]
+        held = queues[q, REMAINING] + need
+        ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
+        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else queues.shape[0]
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            other = state.child[at]
+            if other == q:
+                continue
+            if queues[other, REMAINING] == queues[other, BEFORE] or queues[other, FAIR] <= 0:
+                continue
+            if ratio > 1 and ratio >= queues[other, REMAINING] / queues[other, FAIR]:
+                return False
+        q = tree[q, PARENT]
+    return True

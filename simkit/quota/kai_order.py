@@ -1,0 +1,380 @@
+"""KAI's orders: which queue and which job is next, and which victim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY
+from gpuplan.simkit.quota.kai_state import (
+    ACTION,
+    ACTIVE_COUNT,
+    ALL_CAPACITY,
+    BATCH_JOB,
+    BEST_EVICT,
+    BEST_PLACE,
+    BEST_REPLACE,
+    CHILD_FIRST,
+    CHILD_LAST,
+    CLASS_COUNT,
+    CLASS_JOB,
+    CLASS_PLACE,
+    CLASSES,
+    CREATED,
+    CURSOR,
+    FRESH,
+    IN_ACTIVE,
+    IN_PENDING,
+    IS_VICTIM,
+    JOB_ACTIVE,
+    JOB_AGE,
+    JOB_ALIVE,
+    JOB_CLASS,
+    JOB_FIXED,
+    JOB_FULL,
+    JOB_GATHERED,
+    JOB_LEAST,
+    JOB_LISTED,
+    JOB_MARKS,
+    JOB_PENDING,
+    JOB_PRIORITY,
+    JOB_QUEUE,
+    JOB_SIZE,
+    JOB_TRIED,
+    LIST_ACTIVE,
+    LIST_CLASSES,
+    LIST_PENDING,
+    PARENT,
+    PENDING_COUNT,
+    SECTION,
+    SETTLED,
+    SHIELD,
+    UNBOUNDED,
+    UPWARDS,
+    VICTIM_CURSOR,
+    allocatable,
+    is_shielded,
+    need_of,
+    within_deserved,
+)
+
+PLACING, REPLACING, EVICTING = range(3)  # whose order: pending jobs, evicted ones, victims
+
+
+@borrowing_helper
+def _fullness(jobs: Any, j: int) -> int:
+    """Return 0 for a job with fewer active tasks than it needs, 1 for exactly so many, 2 more."""
+    if jobs[j, JOB_ACTIVE] < jobs[j, JOB_LEAST]:
+        return 0
+    return 1 if jobs[j, JOB_ACTIVE] == jobs[j, JOB_LEAST] else 2
+
+
+@borrowing_helper
+def _is_before(jobs: Any, j: int, full: int, other: int, other_full: int) -> bool:
+    """Return whether a job is placed before another of its queue, by how full each is."""
+    if jobs[j, JOB_PRIORITY] != jobs[other, JOB_PRIORITY]:
+        return jobs[j, JOB_PRIORITY] > jobs[other, JOB_PRIORITY]  # type: ignore[no-any-return]
+    if full != other_full:
+        return full < other_full
+    return jobs[j, JOB_AGE] < jobs[other, JOB_AGE]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _listed_before(jobs: Any, j: int, other: int) -> bool:
+    """Return whether a job comes before another in the lists."""
+    return _is_before(jobs, j, jobs[j, JOB_FULL], other, jobs[other, JOB_FULL])
+
+
+@borrowing_helper
+def _insert(state: Any, j: int, column: int, count: int) -> None:
+    """Put a job into a list of its queue."""
+    jobs, lists = state.jobs, state.lists
+    q = jobs[j, JOB_QUEUE]
+    low = state.tree[q, SECTION]
+    at = high = low + state.tree[q, count]
+    while low < high:
+        middle = (low + high) >> 1
+        if _listed_before(jobs, j, lists[middle, column]):
+            high = middle
+        else:
+            low = middle + 1
+    while at > low:
+        lists[at, column] = lists[at - 1, column]
+        at -= 1
+    lists[low, column] = j
+    state.tree[q, count] += 1
+
+
+@borrowing_helper
+def _remove(state: Any, j: int, column: int, count: int) -> None:
+    """Take a job out of a list of its queue."""
+    jobs, lists = state.jobs, state.lists
+    q = jobs[j, JOB_QUEUE]
+    low = state.tree[q, SECTION]
+    last = high = low + state.tree[q, count] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if _listed_before(jobs, lists[middle, column], j):
+            low = middle + 1
+        else:
+            high = middle
+    while low < last:
+        lists[low, column] = lists[low + 1, column]
+        low += 1
+    state.tree[q, count] -= 1
+
+
+@borrowing_helper
+def unlist(state: Any, j: int) -> None:
+    """Take a job out of the lists of its queue."""
+    listed = state.jobs[j, JOB_LISTED]
+    if listed & IN_PENDING:
+        _remove(state, j, LIST_PENDING, PENDING_COUNT)
+        _count_in_class(state, j, -1)
+    if listed & IN_ACTIVE:
+        _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    state.jobs[j, JOB_LISTED] = 0
+
+
+@borrowing_helper
+def relist(state: Any, j: int) -> None:
+    """Put a job where it belongs after its tasks changed."""
+    unlist(state, j)
+    enlist(state, j)
+
+
+@borrowing_helper
+def enlist(state: Any, j: int) -> None:
+    """Put a job into the lists of its queue where it belongs."""
+    jobs = state.jobs
+    listed = 0
+    jobs[j, JOB_FULL] = _fullness(jobs, j)
+    together = jobs[j, JOB_ACTIVE] + jobs[j, JOB_PENDING]
+    if jobs[j, JOB_PENDING] > 0 and together >= min(jobs[j, JOB_LEAST], jobs[j, JOB_ALIVE]):
+        _insert(state, j, LIST_PENDING, PENDING_COUNT)
+        _count_in_class(state, j, 1)
+        listed = IN_PENDING
+    if jobs[j, JOB_ACTIVE] > 0 and not jobs[j, JOB_FIXED]:
+        _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+        listed |= IN_ACTIVE
+    jobs[j, JOB_LISTED] = listed
+
+
+@borrowing_helper
+def _count_in_class(state: Any, j: int, step: int) -> None:
+    """Count the pending jobs of a class, and keep the list of those that have any."""
+    classes, lists = state.classes, state.lists
+    kind = state.jobs[j, JOB_CLASS]
+    classes[kind, CLASS_COUNT] += step
+    if step > 0:
+        classes[kind, CLASS_JOB] = j
+        if classes[kind, CLASS_COUNT] == 1:
+            classes[kind, CLASS_PLACE] = state.count[CLASSES]
+            lists[state.count[CLASSES], LIST_CLASSES] = kind
+            state.count[CLASSES] += 1
+    elif classes[kind, CLASS_COUNT] == 0:
+        state.count[CLASSES] -= 1
+        last = lists[state.count[CLASSES], LIST_CLASSES]
+        lists[classes[kind, CLASS_PLACE], LIST_CLASSES] = last
+        classes[last, CLASS_PLACE] = classes[kind, CLASS_PLACE]
+
+
+@borrowing_helper
+def _dominant(state: Any, q: int, amount: float, capacity: float) -> float:
+    """Return what a queue would hold with some more over what it may hold, or over all GPUs."""
+    held = state.queues[q, ALLOCATED] + amount
+    if capacity >= UNBOUNDED:
+        capacity = float(state.count[ALL_CAPACITY])
+    if capacity == 0:
+        return held * 1000.0  # type: ignore[no-any-return]
+    return held / capacity  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _need(jobs: Any, j: int, mode: int) -> float:
+    """Return the GPUs that a job would take next."""
+    if mode == PLACING:
+        return need_of(jobs, j)
+    if mode == REPLACING:
+        return float(max(1, jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]) * jobs[j, JOB_SIZE])
+    return 0.0
+
+
+@borrowing_helper
+def left_of(jobs: Any, j: int) -> int:
+    """Return how many active tasks of a victim have not been gathered."""
+    return jobs[j, JOB_ACTIVE] - jobs[j, JOB_GATHERED]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: int) -> bool:
+    """Return whether a queue with its next job comes before another with its own."""
+    queues, jobs = state.queues, state.jobs
+    need, other_need = _need(jobs, j, mode), _need(jobs, other_job, mode)
+    gone = other_gone = 0.0
+    if mode == EVICTING:
+        gone = queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE]
+        other_gone = queues[other, POPPED] + left_of(jobs, other_job) * jobs[other_job, JOB_SIZE]
+    is_starved = within_deserved(queues, q, queues[q, ALLOCATED] + need)
+    is_other = within_deserved(queues, other, queues[other, ALLOCATED] + other_need)
+    if is_starved != is_other:
+        return is_starved
+    if queues[q, PRIORITY] != queues[other, PRIORITY]:
+        return queues[q, PRIORITY] > queues[other, PRIORITY]  # type: ignore[no-any-return]
+    capacity, other_capacity = allocatable(queues, q), allocatable(queues, other)
+    is_bad = capacity == 0 and queues[q, ALLOCATED] + need > 0
+    is_other_bad = other_capacity == 0 and queues[other, ALLOCATED] + other_need > 0
+    if is_bad != is_other_bad:
+        return is_other_bad
+    share = _dominant(state, q, need - gone, capacity)
+    other_share = _dominant(state, other, other_need - other_gone, other_capacity)
+    if share != other_share:
+        return share < other_share
+    share = _dominant(state, q, 0.0, capacity)
+    other_share = _dominant(state, other, 0.0, other_capacity)
+    if share != other_share:
+        return share < other_share
+    if capacity != other_capacity:
+        return capacity < other_capacity
+    return state.tree[q, CREATED] < state.tree[other, CREATED]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _first_pending(state: Any, q: int) -> int:
+    """Return the first job of a queue that this action has not tried; -1: there is none."""
+    end = state.tree[q, SECTION] + state.tree[q, PENDING_COUNT]
+    at = state.tree[q, CURSOR]
+    while at < end:
+        j = state.lists[at, LIST_PENDING]
+        if state.jobs[j, JOB_TRIED] != state.count[ACTION]:
+            break
+        at += 1
+    state.tree[q, CURSOR] = at
+    return state.lists[at, LIST_PENDING] if at < end else -1
+
+
+@borrowing_helper
+def list_victim_as(state: Any, j: int, full: int) -> None:
+    """Put a victim where it belongs among those of its queue as if it were so full."""
+    q = state.jobs[j, JOB_QUEUE]
+    _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    state.jobs[j, JOB_FULL] = full
+    _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    state.tree[q, VICTIM_CURSOR] = state.tree[q, SECTION] + state.tree[q, ACTIVE_COUNT] - 1
+
+
+@borrowing_helper
+def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
+    """Return the next victim of a queue for a job; -1: there is none."""
+    jobs = state.jobs
+    if not state.tree[q, IS_VICTIM]:
+        return -1
+    first, at = state.tree[q, SECTION], state.tree[q, VICTIM_CURSOR]
+    while at >= first:
+        victim = state.lists[at, LIST_ACTIVE]
+        if jobs[victim, JOB_PRIORITY] >= most_priority:
+            at = first - 1  # those before it have no lower priority
+            break
+        if (
+            victim != j
+            and jobs[victim, JOB_ACTIVE] > jobs[victim, JOB_GATHERED]
+            and not jobs[victim, JOB_MARKS] & FRESH
+            and not is_shielded(state, victim, state.tree[q, SHIELD])
+        ):
+            break
+        at -= 1
+    state.tree[q, VICTIM_CURSOR] = at
+    return state.lists[at, LIST_ACTIVE] if at >= first else -1
+
+
+@borrowing_helper
+def _pick(state: Any, q: int, mode: int) -> None:
+    """Set the best job below a queue, or below none, to that of its best child."""
+    tree = state.tree
+    column = BEST_PLACE + mode
+    top = -1
+    for at in range(tree[q, CHILD_FIRST], tree[q, CHILD_LAST]):
+        child = state.child[at]
+        j = tree[child, column]
+        if j >= 0 and (
+            top < 0
+            or _queue_before(state, child, j, top, tree[top, column], mode) != (mode == EVICTING)
+        ):
+            top = child
+    tree[q, column] = tree[top, column] if top >= 0 else -1
+
+
+@borrowing_helper
+def _climb(state: Any, q: int, mode: int) -> int:
+    """Look again at all that is above a queue; returns the first job of the order."""
+    roots = state.tree.shape[0] - 1
+    q = state.tree[q, PARENT]
+    while q >= 0:
+        _pick(state, q, mode)
+        q = state.tree[q, PARENT]
+    _pick(state, roots, mode)
+    return state.tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _look_at_all(state: Any, mode: int) -> int:
+    """Pick the best below every queue that is not a leaf; returns the first job of the order."""
+    tree = state.tree
+    roots = tree.shape[0] - 1
+    for i in range(roots):
+        q = tree[i, UPWARDS]
+        if tree[q, CHILD_LAST] > tree[q, CHILD_FIRST]:
+            _pick(state, q, mode)
+    _pick(state, roots, mode)
+    return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def first_pending(state: Any) -> int:
+    """Return the first job to place, after anything may have changed; -1: there is none."""
+    tree = state.tree
+    for q in range(tree.shape[0] - 1):
+        tree[q, CURSOR] = tree[q, SECTION]
+        tree[q, BEST_PLACE] = _first_pending(state, q)
+    return _look_at_all(state, PLACING)
+
+
+@borrowing_helper
+def next_pending(state: Any, q: int) -> int:
+    """Return the first job to place where only a queue, and those above it, changed."""
+    state.tree[q, BEST_PLACE] = _first_pending(state, q)
+    return _climb(state, q, PLACING)
+
+
+@borrowing_helper
+def first_victim(state: Any, j: int, most_priority: int) -> int:
+    """Return the first victim for a job, in the queues marked `IS_VICTIM`; -1: there is none."""
+    tree = state.tree
+    for q in range(tree.shape[0] - 1):
+        tree[q, VICTIM_CURSOR] = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
+        tree[q, BEST_EVICT] = _last_victim(state, q, j, most_priority)
+    return _look_at_all(state, EVICTING)
+
+
+@borrowing_helper
+def next_victim(state: Any, q: int, j: int, most_priority: int) -> int:
+    """Return the next victim for a job after one of a queue."""
+    state.tree[q, BEST_EVICT] = _last_victim(state, q, j, most_priority)
+    return _climb(state, q, EVICTING)
+
+
+@borrowing_helper
+def next_again(state: Any, batches: int) -> int:
+    """Return the first victim that has no place yet; -1: there is none."""
+    tree, jobs = state.tree, state.jobs
+    for q in range(tree.shape[0] - 1):
+        tree[q, BEST_REPLACE] = -1
+    for b in range(batches):
+        j = state.batches[b, BATCH_JOB]
+        q = jobs[j, JOB_QUEUE]
+        best = tree[q, BEST_REPLACE]
+        if not jobs[j, JOB_MARKS] & SETTLED and (
+            best < 0 or _is_before(jobs, j, _fullness(jobs, j), best, _fullness(jobs, best))
+        ):
+            tree[q, BEST_REPLACE] = j
+    return _look_at_all(state, REPLACING)

@@ -1,0 +1,354 @@
+"""KAI's search for victims of a pending job: consolidation, reclaim and preempt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.kai_candidates import (
+    ANY_PRIORITY,
+    CONSOLIDATE,
+    PREEMPT,
+    RECLAIM,
+    is_valid_choice,
+    may_lose,
+    might_make_room,
+)
+from gpuplan.simkit.quota.kai_order import (
+    first_victim,
+    left_of,
+    list_victim_as,
+    next_again,
+    next_victim,
+    relist,
+)
+from gpuplan.simkit.quota.kai_share import (
+    ALLOCATED,
+    BEFORE,
+    POPPED,
+)
+from gpuplan.simkit.quota.kai_state import (
+    ACTIVE_COUNT,
+    ALL_FUTURE,
+    BATCH_END,
+    BATCH_JOB,
+    BATCH_TASK,
+    FRESH,
+    FUTURE,
+    IS_VICTIM,
+    JOB_ACTIVE,
+    JOB_FIRST,
+    JOB_GATHERED,
+    JOB_LAST,
+    JOB_LEAST,
+    JOB_MARKS,
+    JOB_PENDING,
+    JOB_PRIORITY,
+    JOB_QUEUE,
+    JOB_SIZE,
+    MOST_MOVED,
+    MOVED_DOWN,
+    NODE_FIRST,
+    NODE_FREED,
+    NODE_HIT,
+    NODE_NEW,
+    NODE_ORDER,
+    PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
+    SETTLED,
+    SHIELD,
+    STAMP,
+    TASK_BATCH,
+    TASK_CAUSE,
+    TASK_LEAVING,
+    TASK_NODE,
+    TASK_OLD,
+    TASK_PLACED,
+    TASK_REASON,
+    TASK_RUNNING,
+    TASK_STATE,
+    TASK_WAITS,
+    add_future,
+    add_to_queue,
+    need_of,
+    place_job,
+    remove_task,
+    tasks_wanted,
+    touch,
+    victims_left,
+)
+
+
+@borrowing_helper
+def search(state: Any, j: int, action: int) -> bool:
+    """Look for victims of a pending job and carry out the first valid choice."""
+    jobs, queues, tasks = state.jobs, state.queues, state.tasks
+    nodes, tree = state.nodes, state.tree
+    need = need_of(jobs, j)
+    missing = need - state.count[ALL_FUTURE]
+    leaf = jobs[j, JOB_QUEUE]
+    for q in range(tree.shape[0] - 1):
+        queues[q, POPPED] = 0.0
+        tree[q, IS_VICTIM] = 0
+        if tree[q, ACTIVE_COUNT] > 0 and (
+            action == CONSOLIDATE
+            or (action == PREEMPT and q == leaf)
+            or (action == RECLAIM and may_lose(state, leaf, q, need))
+        ):
+            tree[q, IS_VICTIM] = 1
+        tree[q, SHIELD] = 0
+        if action != CONSOLIDATE:
+            tree[q, SHIELD] = tree[q, RECLAIM_SHIELD if action == RECLAIM else PREEMPT_SHIELD]
+    below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
+    if action != CONSOLIDATE and not might_make_room(state, j, below):
+        return False
+    size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
+    # How many tasks of the job would have room with all gathered victims gone; those that must be
+    # placed again take at least as much of it as tasks of the job would.
+    slots = 0
+    for free in range(size, state.rooms.size):
+        slots += state.rooms[free] * (free // size)
+    gathered = batches = listed = victims = 0
+    fresh, begun, tried = 0, -1, 0  # tasks, first try and nodes of the last attempt
+    most = state.count[MOST_MOVED] if action == CONSOLIDATE else ANY_PRIORITY
+    done = False
+    victim = first_victim(state, j, below)
+    while victim >= 0:
+        victims += jobs[victim, JOB_GATHERED] == 0
+        if victims > most:
+            break
+        count = 0
+        left = left_of(jobs, victim)
+        wanted = 1 if left > jobs[victim, JOB_LEAST] else left
+        for task in range(jobs[victim, JOB_LAST] - 1, jobs[victim, JOB_FIRST] - 1, -1):
+            if count == wanted:
+                break
+            if tasks[task, TASK_STATE] == TASK_RUNNING and tasks[task, TASK_BATCH] == 0:
+                tasks[task, TASK_BATCH] = batches + 1
+                state.batches[gathered, BATCH_TASK] = task
+                node = tasks[task, TASK_NODE]
+                if nodes[node, NODE_FREED] == 0:
+                    nodes[listed, NODE_ORDER], nodes[node, NODE_FIRST] = node, gathered
+                    listed += 1
+                slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
+                slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                if action == CONSOLIDATE:
+                    slots -= jobs[victim, JOB_SIZE] // size
+                gathered += 1
+                count += 1
+        state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
+        batches += 1
+        jobs[victim, JOB_GATHERED] += count
+        missing -= count * jobs[victim, JOB_SIZE]
+        q = jobs[victim, JOB_QUEUE]
+        while q >= 0:  # with what is left of it, which comes again
+            queues[q, POPPED] += left * jobs[victim, JOB_SIZE]
+            q = tree[q, PARENT]
+        if wanted < left and left - wanted == jobs[victim, JOB_LEAST]:
+            jobs[victim, JOB_MARKS] |= MOVED_DOWN
+            list_victim_as(state, victim, 1)
+        if missing <= 0 and slots >= wanted_tasks:
+            state.count[STAMP] += 1
+            for i in range(fresh, gathered):
+                node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
+                nodes[node, NODE_NEW] = state.count[STAMP]
+            done, begun = _try_nodes(state, j, action, batches, listed, need, begun, tried)
+            if done:
+                break
+            fresh, tried = gathered, listed
+        victim = next_victim(state, jobs[victim, JOB_QUEUE], j, below)
+    for i in range(gathered):
+        tasks[state.batches[i, BATCH_TASK], TASK_BATCH] = 0
+    for i in range(listed):
+        nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
+    for b in range(batches):
+        victim = state.batches[b, BATCH_JOB]
+        jobs[victim, JOB_GATHERED] = 0
+        if jobs[victim, JOB_MARKS] & MOVED_DOWN:
+            jobs[victim, JOB_MARKS] &= ~MOVED_DOWN
+            list_victim_as(state, victim, 2)
+    if done:
+        _carry_out(state, j, action, batches)
+    return done
+
+
+@borrowing_helper
+def _carry_out(state: Any, j: int, action: int, batches: int) -> None:
+    """Note what a valid choice changed."""
+    jobs, tasks = state.jobs, state.tasks
+    for b in range(batches):
+        victim = state.batches[b, BATCH_JOB]
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        hit = False
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
+            if tasks[task, TASK_OLD] >= 0:
+                hit = True
+                tasks[task, TASK_REASON], tasks[task, TASK_CAUSE] = action, j
+                if tasks[task, TASK_STATE] != TASK_LEAVING:
+                    jobs[victim, JOB_MARKS] |= FRESH
+        if hit:
+            touch(state, victim)
+            relist(state, victim)
+    touch(state, j)
+    jobs[j, JOB_MARKS] |= FRESH
+    relist(state, j)
+
+
+@borrowing_helper
+def _try_nodes(
+    state: Any, j: int, action: int, batches: int, count: int, need: float, begun: int, tried: int
+) -> tuple[bool, int]:
+    """Free more and more nodes of the gathered victims until a choice is valid.
+
+    Nodes none of which has new victims were tried before, in vain, where the last attempt, with
+    ``tried`` nodes, began with as many. Returns whether a choice is valid and how many it began
+    with.
+    """
+    nodes, stamp = state.nodes, state.count[STAMP]
+    room = float(state.count[ALL_FUTURE])
+    for i in range(count):  # most room first, then by first victim
+        node, at = nodes[i, NODE_ORDER], i
+        room -= nodes[node, FUTURE]
+        free = nodes[node, FUTURE] + nodes[node, NODE_FREED]
+        while at > 0:
+            other = nodes[at - 1, NODE_ORDER]
+            more = nodes[other, FUTURE] + nodes[other, NODE_FREED] - free
+            if more > 0 or (more == 0 and nodes[other, NODE_FIRST] < nodes[node, NODE_FIRST]):
+                break
+            nodes[at, NODE_ORDER] = other
+            at -= 1
+        nodes[at, NODE_ORDER] = node
+    used = 0
+    while used < count and (used == 0 or room < need):
+        node = nodes[used, NODE_ORDER]
+        room += nodes[node, FUTURE] + nodes[node, NODE_FREED]
+        used += 1
+    step, at, began = 1, 0, used
+    is_new = used != begun
+    while True:
+        while at < used:
+            is_new = is_new or nodes[nodes[at, NODE_ORDER], NODE_NEW] == stamp
+            at += 1
+        if (is_new or used > tried) and _simulate(state, j, action, batches, used, need):
+            return True, began
+        if used == count:
+            return False, began
+        used = min(count, used + step)
+        step *= 2
+
+
+@borrowing_helper
+def _evict_batch(state: Any, b: int) -> None:
+    """Let the tasks of a batch leave."""
+    jobs, tasks = state.jobs, state.tasks
+    victim = state.batches[b, BATCH_JOB]
+    first = state.batches[b - 1, BATCH_END] if b else 0
+    for i in range(first, state.batches[b, BATCH_END]):
+        task = state.batches[i, BATCH_TASK]
+        tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_LEAVING, tasks[task, TASK_NODE]
+        add_future(state, tasks[task, TASK_NODE], jobs[victim, JOB_SIZE])
+    count = state.batches[b, BATCH_END] - first
+    jobs[victim, JOB_ACTIVE] -= count
+    add_to_queue(state, victim, -float(count * jobs[victim, JOB_SIZE]))
+
+
+@borrowing_helper
+def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
+    """Put everything back as it was before a simulation."""
+    jobs, tasks = state.jobs, state.tasks
+    if is_placed:
+        count = 0
+        for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+            how = tasks[task, TASK_STATE]
+            if (how == TASK_PLACED or how == TASK_WAITS) and tasks[task, TASK_OLD] == -2:
+                tasks[task, TASK_OLD] = -1
+                remove_task(state, j, task)
+                count += 1
+        jobs[j, JOB_ACTIVE] -= count
+        jobs[j, JOB_PENDING] += count
+        add_to_queue(state, j, -float(count * jobs[j, JOB_SIZE]))
+    for b in range(batches):
+        victim = state.batches[b, BATCH_JOB]
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
+            if tasks[task, TASK_OLD] < 0:
+                continue  # it was not evicted
+            if tasks[task, TASK_STATE] != TASK_LEAVING:
+                remove_task(state, victim, task)
+                jobs[victim, JOB_ACTIVE] -= 1
+                add_to_queue(state, victim, -float(jobs[victim, JOB_SIZE]))
+            add_future(state, tasks[task, TASK_NODE], -jobs[victim, JOB_SIZE])
+            tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_RUNNING, -1
+            jobs[victim, JOB_ACTIVE] += 1
+            add_to_queue(state, victim, float(jobs[victim, JOB_SIZE]))
+
+
+@borrowing_helper
+def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: float) -> bool:
+    """Evict the batches on some nodes, place all again, and keep that if it is valid."""
+    jobs, tasks, nodes, queues = state.jobs, state.tasks, state.nodes, state.queues
+    for q in range(queues.shape[0]):
+        queues[q, BEFORE] = queues[q, ALLOCATED]
+    state.count[STAMP] += 1
+    for i in range(used):
+        nodes[nodes[i, NODE_ORDER], NODE_HIT] = state.count[STAMP]
+    for b in range(batches):
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        hit = False
+        for i in range(first, state.batches[b, BATCH_END]):
+            node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
+            hit = hit or nodes[node, NODE_HIT] == state.count[STAMP]
+        if hit:
+            _evict_batch(state, b)
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        how = tasks[task, TASK_STATE]
+        if how == TASK_PLACED or how == TASK_WAITS:
+            tasks[task, TASK_OLD] = -3  # placed earlier in this round
+    is_placed = place_job(state, j, False)
+    if is_placed:
+        for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+            how = tasks[task, TASK_STATE]
+            if (how == TASK_PLACED or how == TASK_WAITS) and tasks[task, TASK_OLD] == -1:
+                tasks[task, TASK_OLD] = -2  # placed by this simulation
+        _place_victims(state, batches)
+    is_valid = is_placed
+    if is_valid and action != PREEMPT:
+        is_valid = is_valid_choice(state, j, action, batches, need)
+    if not is_valid:
+        _undo(state, j, batches, is_placed)
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        if tasks[task, TASK_OLD] < 0:
+            tasks[task, TASK_OLD] = -1
+    if not is_valid:
+        return False
+    for b in range(batches):
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
+            if tasks[task, TASK_STATE] == TASK_RUNNING:
+                tasks[task, TASK_OLD] = -1
+    return True
+
+
+@borrowing_helper
+def _place_victims(state: Any, batches: int) -> None:
+    """Place evicted tasks again where there is room, in the order of pending jobs."""
+    jobs = state.jobs
+    for b in range(batches):
+        jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
+    while True:
+        for b in range(batches):  # hide those that have nothing to place
+            victim = state.batches[b, BATCH_JOB]
+            if victims_left(state, victim) == 0:
+                jobs[victim, JOB_MARKS] |= SETTLED
+        best = next_again(state, batches)
+        if best < 0:
+            break
+        if not place_job(state, best, True):
+            jobs[best, JOB_MARKS] |= SETTLED
+    for b in range(batches):
+        jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED

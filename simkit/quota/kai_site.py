@@ -1,0 +1,219 @@
+"""A site of KAI as plain values, and the tables that the kernels read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.quota.kai_round import settle
+from gpuplan.simkit.quota.kai_share import COLUMNS, FAIR, REQUESTED, divide
+from gpuplan.simkit.quota.kai_state import (
+    ALL_CAPACITY,
+    BATCH_COLUMNS,
+    CAPACITY,
+    CELLS,
+    CHILD_FIRST,
+    CHILD_LAST,
+    CLASS_COLUMNS,
+    CREATED,
+    JOB_CLASS,
+    JOB_COLUMNS,
+    JOB_QUEUE,
+    LISTS,
+    MOST_GANG,
+    MOST_MOVED,
+    MOVED_COLUMNS,
+    NODE_COLUMNS,
+    PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
+    SECTION,
+    SEVERAL,
+    SHIELDS,
+    TASK_COLUMNS,
+    TASK_PENDING,
+    TASK_RUNNING,
+    TREE_COLUMNS,
+    UPWARDS,
+    KaiState,
+)
+
+UNPREEMPTIBLE_PRIORITY = 100
+"""From this priority on a job is not preemptible unless it says so."""
+UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True, slots=True)
+class KaiQueue:
+    """A queue of KAI; -1 is unlimited.
+
+    Attributes:
+        usage: past use over capacity, decayed; for shares that depend on time.
+        preempt_min_runtime, reclaim_min_runtime: jobs that started fewer seconds ago are not
+            preempted, or not reclaimed; None: as the queue above says, 0 where none does.
+    """
+
+    name: str
+    parent: str | None = None
+    priority: int = 100
+    deserved: float = -1.0
+    limit: float = -1.0
+    over_quota_weight: float = 1.0
+    created: int = 0
+    usage: float = 0.0
+    preempt_min_runtime: int | None = None
+    reclaim_min_runtime: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KaiJob:
+    """A job of KAI: tasks of equal size, of which so many start together.
+
+    Attributes:
+        nodes: node of each task that runs; None for one that waits.
+    """
+
+    name: str
+    queue: str
+    gpus_per_task: int
+    nodes: tuple[str | None, ...] = (None,)
+    min_tasks: int = 1
+    priority: int = 50
+    preemptible: bool | None = None
+    created: int = 0
+
+
+def fair_shares(queues: Sequence[KaiQueue], requested: Any, total: float, k: float = 0.0) -> Any:
+    """Return the fair share of each queue of one level."""
+    table = _queue_table(queues)
+    table[:, REQUESTED] = requested
+    level = np.lexsort(_ages(queues)).astype(np.int64)
+    divide(table, level, float(total), float(k))
+    return table[:, FAIR].copy()
+
+
+def _ages(queues: Sequence[KaiQueue]) -> tuple[Any, Any]:
+    """Return the keys that sort queues by age and name, the last one first."""
+    names = [queue.name for queue in queues]
+    return np.argsort(np.argsort(names, kind="stable")), np.array([q.created for q in queues])
+
+
+def _queue_table(queues: Sequence[KaiQueue]) -> Any:
+    table = np.zeros((len(queues), COLUMNS))
+    for i, queue in enumerate(queues):
+        table[i, :5] = (
+            queue.priority, queue.deserved, queue.limit, queue.over_quota_weight, queue.usage
+        )  # fmt: skip
+    return table
+
+
+def empty_state(
+    capacity: IntArray, queues: Sequence[KaiQueue], jobs: IntArray, tasks: IntArray,
+    *, alike: bool = True,
+) -> KaiState:  # fmt: skip
+    """Return the tables of a site; its nodes are free and its queues empty.
+
+    Args:
+        capacity: GPUs of each node, nodes in the order of their names.
+        queues: queues of all levels.
+        jobs: the first eight columns of jobs, see `gpuplan.simkit.quota.kai_state`.
+        tasks: the first four columns of tasks.
+        alike: whether gangs of one shape and queue fail alike: none of them runs in part.
+    """
+    position = {queue.name: i for i, queue in enumerate(queues)}
+    count, n = len(queues), len(jobs)
+    by_age = np.lexsort(_ages(queues))
+    tree = np.zeros((count + 1, TREE_COLUMNS), np.int64)
+    tree[:count, PARENT] = [-1 if q.parent is None else position[q.parent] for q in queues]
+    tree[count, PARENT] = -1
+    tree[by_age, CREATED] = np.arange(count)
+    below: list[list[int]] = [[] for _ in range(count + 1)]
+    depth = np.zeros(count, np.int64)
+    for q in by_age.tolist():
+        below[tree[q, PARENT]].append(q)  # the last list has those without a parent
+        above, steps = q, 0
+        while (above := tree[above, PARENT]) >= 0:
+            steps += 1
+            if steps > count:
+                raise ValueError(f"queues must form a tree, got a ring at {queues[q].name}")
+        depth[q] = steps
+    for q in by_age[np.argsort(depth[by_age], kind="stable")].tolist():
+        above = tree[q, PARENT]
+        for column, seconds in (
+            (PREEMPT_SHIELD, queues[q].preempt_min_runtime),
+            (RECLAIM_SHIELD, queues[q].reclaim_min_runtime),
+        ):
+            inherited = tree[above, column] if above >= 0 else 0
+            tree[q, column] = inherited if seconds is None else seconds
+    ends = np.cumsum([len(row) for row in below])
+    tree[:, CHILD_FIRST], tree[:, CHILD_LAST] = ends - [len(row) for row in below], ends
+    tree[:count, UPWARDS] = np.argsort(-depth, kind="stable")
+    by_queue = np.bincount(jobs[:, JOB_QUEUE], minlength=count)[:count]
+    tree[:count, SECTION] = np.cumsum(by_queue) - by_queue
+
+    job_table = np.zeros((n, JOB_COLUMNS), np.int64)
+    job_table[:, :8] = jobs
+    sizes = jobs[:, 6] - jobs[:, 5]
+    apart = np.where(
+        (sizes == jobs[:, 4]) & alike, -1, np.arange(n)
+    )  # tasks of others start one by one
+    keys = np.column_stack((jobs[:, :4], sizes, apart))
+    kinds, kind = np.unique(keys, axis=0, return_inverse=True)
+    job_table[:, JOB_CLASS] = kind.reshape(-1)
+    task_table = np.zeros((len(tasks), TASK_COLUMNS), np.int64)
+    task_table[:, :4] = tasks
+    nodes = np.zeros((capacity.size, NODE_COLUMNS), np.int64)
+    nodes[:, CAPACITY] = capacity
+    cells = np.zeros(CELLS, np.int64)
+    cells[MOST_GANG] = (sizes * jobs[:, 3]).max(initial=0)
+    cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
+    cells[SEVERAL] = (apart >= 0).sum()
+    cells[SHIELDS] = (tree[:, [PREEMPT_SHIELD, RECLAIM_SHIELD]] > 0).sum()
+    return KaiState(
+        queues=_queue_table(queues), tree=tree,
+        child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
+        tasks=task_table, nodes=nodes,
+        lists=np.zeros((max(n, len(kinds)) + 1, LISTS), np.int64),
+        classes=np.zeros((len(kinds), CLASS_COLUMNS), np.int64),
+        batches=np.zeros((len(tasks) + 1, BATCH_COLUMNS), np.int64),
+        rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64),
+        moved=np.zeros((int(capacity.max(initial=0)) + 1, MOVED_COLUMNS), np.int64), count=cells,
+    )  # fmt: skip
+
+
+def kai_state(
+    nodes: dict[str, int], queues: Sequence[KaiQueue], jobs: Sequence[KaiJob]
+) -> KaiState:
+    """Return the tables of a site with what runs and waits on it."""
+    names = sorted(nodes)
+    position = {queue.name: i for i, queue in enumerate(queues)}
+    ages = np.lexsort((
+        np.argsort(np.argsort([job.name for job in jobs], kind="stable")),
+        np.array([job.created for job in jobs]),
+    ))  # fmt: skip
+    table = np.zeros((len(jobs), 8), np.int64)
+    tasks: list[tuple[int, int, int, int]] = []
+    for age, j in enumerate(ages.tolist()):
+        job = jobs[j]
+        fixed = not job.preemptible
+        if job.preemptible is None:
+            fixed = job.priority >= UNPREEMPTIBLE_PRIORITY
+        first = len(tasks)
+        for node in job.nodes:
+            at = -1 if node is None else names.index(node)
+            tasks.append((TASK_PENDING if at < 0 else TASK_RUNNING, at, -1, 0))
+        table[j] = (
+            position[job.queue], job.priority, fixed, job.gpus_per_task, job.min_tasks, first,
+            len(tasks), age,
+        )  # fmt: skip
+    capacity = np.array([nodes[name] for name in names], np.int64)
+    running = [len(job.nodes) - job.nodes.count(None) for job in jobs]
+    alike = all(count in (0, len(job.nodes)) for count, job in zip(running, jobs, strict=True))
+    rows = np.array(tasks, np.int64).reshape(-1, 4)
+    state = empty_state(capacity, queues, table, rows, alike=alike)
+    settle(state)
+    return state

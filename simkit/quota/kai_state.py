@@ -1,0 +1,311 @@
+"""What the rules of KAI read and change: queues, jobs, tasks and nodes, as tables.
+
+Amounts are GPUs. A task that is evicted holds its GPUs until it has stopped; what will be free then
+is counted in the ``FUTURE`` column of a node.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.kai_share import ALLOCATED, DESERVED, FAIR, FIXED, LIMIT, REQUESTED
+
+# States of a task: waiting; running; told to stop; placed this round; waits for GPUs that stop;
+# finished or not yet come.
+TASK_PENDING, TASK_RUNNING, TASK_LEAVING, TASK_PLACED, TASK_WAITS, TASK_GONE = range(6)
+# Columns of nodes; the last five belong to a search.
+IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_NEW, NODE_COLUMNS = (
+    range(9)
+)
+# Columns of tasks; the last ones belong to a replay.
+(
+    TASK_STATE, TASK_NODE, TASK_OLD, TASK_BATCH, TASK_JOB, TASK_REASON, TASK_CAUSE, TASK_REST,
+    TASK_START, TASK_ROW, TASK_COLUMNS,
+) = range(11)  # fmt: skip
+# Columns of jobs; those from the active tasks on change. Alive: not finished. Tried: the last
+# action that tried the job. Full: whether it had as many active tasks as it needs when listed.
+# Logged: what it held in the log of changes.
+(
+    JOB_QUEUE, JOB_PRIORITY, JOB_FIXED, JOB_SIZE, JOB_LEAST, JOB_FIRST, JOB_LAST, JOB_AGE,
+    JOB_CLASS, JOB_ACTIVE, JOB_PENDING, JOB_ALIVE, JOB_GATHERED, JOB_MARKS, JOB_TRIED, JOB_LISTED,
+    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_COLUMNS,
+) = range(20)  # fmt: skip
+# Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed,
+# listed as a victim of which the tasks beyond those it needs are gathered.
+SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
+# Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims.
+IN_PENDING, IN_ACTIVE = 1, 2
+# Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
+# positions of the next job to place and of the next victim in the lists of a queue; the best are
+# the first jobs of each order below it. Shields: for how many seconds after their start jobs are no
+# victims of reclaim, of preempt, of this search.
+(
+    PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
+    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, RECLAIM_SHIELD,
+    PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
+) = range(18)  # fmt: skip
+# Columns of the lists: pending jobs and possible victims of each queue, in sections by queue; jobs
+# changed in this round; classes that have pending jobs.
+LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
+# Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
+# or one job whose tasks do not. Left: those not tried in this action.
+CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = range(6)
+# Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
+# node and size of the tasks that any consolidation might move.
+BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(6)
+# Columns of what a consolidation might do, by size of a task: how many tasks would have room, and
+# at which version of the state.
+MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
+# Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
+# Time: of the round. Shields: queues with any. Looked: classes, first in the list, of which this
+# action can place no more jobs. Most gang: GPUs of the largest job.
+(
+    ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, MOST_GANG, CELLS,
+) = range(17)  # fmt: skip
+
+
+UNBOUNDED = 1e300  # what a queue may hold that nothing limits
+
+
+class KaiState(NamedTuple):
+    """Tables of KAI; see the columns above.
+
+    Attributes:
+        queues: amounts by queue, see `gpuplan.simkit.quota.kai_share`. ``tree``, ``child``: queues
+            below each queue, older ones first.
+        jobs, tasks, nodes, lists, classes, batches, count: tables.
+        rooms: how many nodes will have 0, 1, ... free GPUs.
+        moved: what a consolidation might do, by size of a task.
+    """
+
+    queues: Any
+    tree: Any
+    child: Any
+    jobs: Any
+    tasks: Any
+    nodes: Any
+    lists: Any
+    classes: Any
+    batches: Any
+    rooms: Any
+    moved: Any
+    count: Any
+
+
+@borrowing_helper
+def allocatable(queues: Any, q: int) -> float:
+    """Return how much a queue may hold; infinite where nothing limits it."""
+    limit = queues[q, LIMIT] if queues[q, LIMIT] >= 0 else UNBOUNDED
+    if queues[q, DESERVED] < 0:
+        return limit
+    return min(limit, max(queues[q, DESERVED], queues[q, FAIR]))  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def within_deserved(queues: Any, q: int, amount: float) -> bool:
+    """Return whether an amount is within what a queue deserves."""
+    return queues[q, DESERVED] < 0 or amount <= queues[q, DESERVED]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def tasks_wanted(jobs: Any, j: int) -> int:
+    """Return how many tasks of a job would be placed next."""
+    missing = jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]
+    return min(max(1, missing), jobs[j, JOB_PENDING])  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def need_of(jobs: Any, j: int) -> float:
+    """Return the GPUs of the tasks that would be placed next."""
+    return float(tasks_wanted(jobs, j) * jobs[j, JOB_SIZE])
+
+
+@borrowing_helper
+def add_to_queue(state: Any, j: int, amount: float) -> None:
+    """Add an amount to what the queue of a job and those above it hold."""
+    q = state.jobs[j, JOB_QUEUE]
+    while q >= 0:
+        state.queues[q, ALLOCATED] += amount
+        if state.jobs[j, JOB_FIXED]:
+            state.queues[q, FIXED] += amount
+        q = state.tree[q, PARENT]
+
+
+@borrowing_helper
+def request(state: Any, j: int, amount: float) -> None:
+    """Add an amount to what the jobs of a queue, and of those above it, run on or wait for."""
+    q = state.jobs[j, JOB_QUEUE]
+    while q >= 0:
+        state.queues[q, REQUESTED] += amount
+        q = state.tree[q, PARENT]
+    state.count[DIVIDED] = 0
+
+
+@borrowing_helper
+def fits_queue(state: Any, j: int, need: float) -> bool:
+    """Return whether the queues of a job have room for an amount."""
+    queues = state.queues
+    q = state.jobs[j, JOB_QUEUE]
+    while q >= 0:
+        if queues[q, LIMIT] >= 0 and queues[q, ALLOCATED] + need > queues[q, LIMIT]:
+            return False
+        if state.jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
+            return False
+        q = state.tree[q, PARENT]
+    return True
+
+
+@borrowing_helper
+def fits_nodes(state: Any, j: int) -> bool:
+    """Return whether nodes have, or will have, room for the next tasks of a job."""
+    size, left = state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
+    for free in range(size, state.rooms.size):
+        left -= state.rooms[free] * (free // size)
+        if left <= 0:
+            return True
+    return left <= 0
+
+
+@borrowing_helper
+def add_future(state: Any, node: int, amount: int) -> None:
+    """Change what will be free on a node."""
+    free = state.nodes[node, FUTURE]
+    state.rooms[free] -= 1
+    state.rooms[free + amount] += 1
+    state.nodes[node, FUTURE] = free + amount
+    state.count[ALL_FUTURE] += amount
+
+
+@borrowing_helper
+def touch(state: Any, j: int) -> None:
+    """Note that a job changed in this round."""
+    if not state.jobs[j, JOB_MARKS] & TOUCHED:
+        state.jobs[j, JOB_MARKS] |= TOUCHED
+        state.lists[state.count[TOUCHED_JOBS], LIST_TOUCHED] = j
+        state.count[TOUCHED_JOBS] += 1
+
+
+@borrowing_helper
+def _choose_node(state: Any, size: int) -> int:
+    """Return the fullest node with room for a task; -1: there is none.
+
+    Nodes with room now come before those where GPUs are being released.
+    """
+    best, best_free, best_now = -1, 0, False
+    for node in range(state.nodes.shape[0]):
+        future = state.nodes[node, FUTURE]
+        if future < size:
+            continue
+        idle = state.nodes[node, IDLE]
+        now = min(idle, future) >= size
+        free = idle if now else future
+        if best < 0 or (now and not best_now) or (now == best_now and free < best_free):
+            best, best_free, best_now = node, free, now
+            if now and free == size:
+                break
+    return best
+
+
+@borrowing_helper
+def _place_task(state: Any, j: int, task: int) -> int:
+    """Place a task; returns its new state, or `TASK_PENDING` where there is no room."""
+    size = state.jobs[j, JOB_SIZE]
+    old = state.tasks[task, TASK_OLD]
+    node = _choose_node(state, size)
+    if node < 0:
+        return TASK_PENDING
+    add_future(state, node, -size)
+    how = TASK_WAITS
+    if node == old:
+        how = TASK_RUNNING
+    elif min(state.nodes[node, IDLE], state.nodes[node, FUTURE] + size) >= size:
+        state.nodes[node, IDLE] -= size
+        how = TASK_PLACED
+    state.tasks[task, TASK_NODE], state.tasks[task, TASK_STATE] = node, how
+    return how
+
+
+@borrowing_helper
+def remove_task(state: Any, j: int, task: int) -> None:
+    """Undo the placing of a task."""
+    size = state.jobs[j, JOB_SIZE]
+    node = state.tasks[task, TASK_NODE]
+    add_future(state, node, size)
+    if state.tasks[task, TASK_STATE] == TASK_PLACED:
+        state.nodes[node, IDLE] += size
+    old = state.tasks[task, TASK_OLD]
+    state.tasks[task, TASK_NODE] = old
+    state.tasks[task, TASK_STATE] = TASK_LEAVING if old >= 0 else TASK_PENDING
+
+
+@borrowing_helper
+def victims_left(state: Any, j: int) -> int:
+    """Return how many evicted tasks of a job in this search have no place."""
+    left = 0
+    for task in range(state.jobs[j, JOB_FIRST], state.jobs[j, JOB_LAST]):
+        left += state.tasks[task, TASK_STATE] == TASK_LEAVING and state.tasks[task, TASK_BATCH] > 0
+    return left
+
+
+@borrowing_helper
+def place_job(state: Any, j: int, from_victims: bool) -> bool:
+    """Place the next tasks of a job, all or none; returns whether they are.
+
+    ``from_victims``: the tasks to place are those evicted in this search, not pending ones.
+    """
+    jobs, tasks = state.jobs, state.tasks
+    wanted = tasks_wanted(jobs, j)
+    source = TASK_LEAVING if from_victims else TASK_PENDING
+    if from_victims:
+        missing = jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]
+        wanted = min(max(1, missing), victims_left(state, j))
+    elif not fits_nodes(state, j):
+        return False
+    need = float(wanted * jobs[j, JOB_SIZE])
+    if wanted == 0 or not fits_queue(state, j, need):
+        return False
+    placed, waits = 0, False
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        if placed == wanted:
+            break
+        if tasks[task, TASK_STATE] != source or (from_victims and tasks[task, TASK_BATCH] <= 0):
+            continue
+        how = _place_task(state, j, task)
+        if how == TASK_PENDING:
+            break
+        waits = waits or how == TASK_WAITS
+        tasks[task, TASK_BATCH] = -1 - abs(tasks[task, TASK_BATCH])  # placed just now
+        placed += 1
+    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
+        if tasks[task, TASK_BATCH] < 0:
+            tasks[task, TASK_BATCH] = -1 - tasks[task, TASK_BATCH]
+            if placed < wanted:
+                remove_task(state, j, task)
+            elif waits and tasks[task, TASK_STATE] == TASK_PLACED:
+                tasks[task, TASK_STATE] = TASK_WAITS
+                state.nodes[tasks[task, TASK_NODE], IDLE] += jobs[j, JOB_SIZE]
+    if placed < wanted:
+        return False
+    jobs[j, JOB_ACTIVE] += wanted
+    if not from_victims:
+        jobs[j, JOB_PENDING] -= wanted
+    add_to_queue(state, j, need)
+    return True
+
+
+@borrowing_helper
+def started(state: Any, j: int) -> int:
+    """Return when the first of the running tasks of a job started."""
+    first = 1 << 62
+    for task in range(state.jobs[j, JOB_FIRST], state.jobs[j, JOB_LAST]):
+        if state.tasks[task, TASK_STATE] == TASK_RUNNING:
+            first = min(first, state.tasks[task, TASK_START])
+    return first
+
+
+@borrowing_helper
+def is_shielded(state: Any, j: int, shield: int) -> bool:
+    """Return whether a job started so short a time ago that it is nobody's victim."""
+    return shield > 0 and state.count[TIME] - started(state, j) < shield
