@@ -224,7 +224,7 @@ def test_the_answer_fits_a_screen_and_says_what_it_rests_on(gpuplan, month):
     words = " ".join(out.split())
     assert len(out.splitlines()) <= 45
     assert "resamples of its weeks)" in words
-    assert "rest on an assumed speedup, power:0.7" in words
+    assert "rests on an assumed speedup, power:0.7" in words
     assert "pays above 31% use" in words and "a checkpoint every 27 min" in words
     assert re.search(r"would pay below about \$\d\.\d+ an hour", words)
     assert "Cheaper plans, and their price in time" in words

@@ -110,7 +110,7 @@ def test_a_cap_names_the_classes_that_wait(gpuplan, days):
             (*BOTH, "--spot", "num_gpus = 1", "--spot-price", "X9=0.5"),
             "--spot-price X9: no job of the log is on X9",
         ),
-        ((*BOTH, "--budget", "60gpu"), "expected dollars per hour, month, quarter or year"),
+        ((*BOTH, "--budget", "60gpu"), "dollars per hour, month, quarter or year"),
         ((*BOTH, "--budget", "$100"), "next: --budget '$120000/month'"),
     ],
 )

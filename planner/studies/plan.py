@@ -179,7 +179,7 @@ def _budget_usd_per_h(text: str | None) -> float | None:
     except UsageError:
         pass  # other studies take other units
     raise UsageError(
-        f"--budget {text!r}: expected dollars per hour, month, quarter or year\n"
+        f"--budget {text!r}: expected one budget, dollars per hour, month, quarter or year\n"
         "  next: --budget '$120000/month' (in quotes, or the shell takes the $)"
     )
 
