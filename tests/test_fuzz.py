@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = {
-    "readers": 90,
+    "readers": 60,
     "prices": 50,
     "mapped": 40,
     "traces": 40,

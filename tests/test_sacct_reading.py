@@ -28,7 +28,7 @@ JOB = {
     "ReqTRES": "billing=4,cpu=8,gres/gpu=4,mem=1000M,node=1",
     "AllocTRES": "billing=4,cpu=8,gres/gpu=4,gres/gpu:a100=4,mem=1000M,node=1",
     "Priority": "12", "Reason": "Priority", "Flags": "SchedMain", "Reservation": "",
-    "NodeList": "n1", "SubmitLine": "sbatch job.sh",
+    "NodeList": "n1", "AdminComment": "", "SubmitLine": "sbatch job.sh",
 }  # fmt: skip
 
 

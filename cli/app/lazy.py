@@ -39,8 +39,8 @@ GROUPS = {
     "Replay: what another scheduler would do": {
         "simulate": "Replay a trace under one policy: waiting, completion times, and cost.",
         "compare": "Replay a trace under several policies, and compare cost and completion times.",
-        "calibrate": "Show how well a site's Slurm rules explain its waits.",
-        "whatif": "Show what a change of a Slurm site does to waits.",
+        "calibrate": "Show how well the rules of a site explain its waits.",
+        "whatif": "Show what a change of a site does to waits.",
         "options": "Compare changes of a Slurm site: dollars and waits.",
         "eta": "Show when a Slurm job starts, and what starts sooner.",
     },

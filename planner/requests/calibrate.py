@@ -37,7 +37,7 @@ SITE_LOG = Opt(
 )
 @dataclass(frozen=True, slots=True)
 class CalibrateRequest(StudyRequest):
-    """Show how well the rules of a Slurm or Kueue site explain its waits.
+    """Show how well the rules of a site explain its waits.
 
     The file twin.toml (-o twin.toml) keeps the settings for gpuplan whatif.
 

@@ -55,7 +55,7 @@ def epoch_s(time: datetime) -> int:
 )
 @dataclass(frozen=True, slots=True)
 class WhatIfRequest(SiteRequest):
-    """Show what a change of a Slurm or Kueue site does to waits.
+    """Show what a change of a site does to waits.
 
     Whether users would submit otherwise is not modeled.
 
