@@ -17,7 +17,7 @@ from gpuplan.planner.plan.program import cost_of
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.services import ServiceLoad
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.compiled]
 HOUR = 3600.0
 BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 

@@ -105,6 +105,7 @@ def test_time_limits_of_slurm_are_the_thresholds(gpuplan, tmp_path):
             assert tiers["gpu-containers"] is None
 
 
+@pytest.mark.compiled
 def test_whatif_replays_the_exported_site(gpuplan, tmp_path):
     site = Path(str(files("gpuplan.sample_traces"))) / "slurm_site"
     twin, log, out = tmp_path / "twin.toml", site / "sacct.txt", tmp_path / "out"
