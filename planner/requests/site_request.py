@@ -91,6 +91,11 @@ def in_site_zone(
     return replace(jobs, log=replace(jobs.log, time_zone=zone))
 
 
+def selected_at_site(jobs: Selection, log: Path, twin: Path | None) -> Selection:
+    """Return how to read a log where a twin may say so. Raises as `in_site_zone`, `InputError`."""
+    return jobs if twin is None else in_site_zone(jobs, log, read_site(twin)[1], twin)
+
+
 class SiteRequest(StudyRequest):
     """A request with the settings of a site: the fields below."""
 

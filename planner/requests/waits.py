@@ -11,7 +11,7 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
-from gpuplan.planner.requests.site_request import in_site_zone, read_site
+from gpuplan.planner.requests.site_request import read_site, selected_at_site
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -94,9 +94,7 @@ class WaitsRequest(StudyRequest):
 
     def site(self) -> tuple[SiteDocument, CalibrationTable] | None:
         """Return the site's settings and how they were calibrated. Raises `InputError`."""
-        if self.twin is None:
-            return None
-        return read_site(self.twin)
+        return None if self.twin is None else read_site(self.twin)
 
     def selection(self) -> Selection:
         """Return which jobs are told of, read in the zone of the site where ``twin`` tells it.
@@ -105,7 +103,4 @@ class WaitsRequest(StudyRequest):
             InputError: the settings or the log cannot be read.
             UsageError: another time zone than that of the settings is requested.
         """
-        site = self.site()
-        if site is None or self.twin is None:
-            return self.jobs
-        return in_site_zone(self.jobs, self.trace, site[1], self.twin)
+        return selected_at_site(self.jobs, self.trace, self.twin)
