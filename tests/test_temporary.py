@@ -1,5 +1,6 @@
 """What killed runs leave behind is removed by the next one; what lives or is not ours stays."""
 
+import itertools
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from gpuplan.analysis.storage import temporary
 from gpuplan.analysis.storage.files import atomic_output, check_writable
 from gpuplan.analysis.storage.temporary import (
+    folder_beside,
     release_all,
     remove_stale,
     temporary_file,
@@ -161,3 +163,33 @@ def test_a_file_that_another_run_has_locked_first_is_given_up(tmp_path, monkeypa
     assert len(list(tmp_path.iterdir())) == 2
     held.release()
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("made", [temporary_file, folder_beside])
+def test_an_interrupt_at_any_line_leaves_nothing(tmp_path, made):
+    source, tracer = temporary.__file__, sys.gettrace()
+    for line in itertools.count():
+        to_go = line
+
+        def interrupt(frame, event, _):
+            nonlocal to_go
+            if frame.f_code.co_filename != source:
+                return None
+            if event == "line":
+                to_go -= 1
+                if to_go < 0:
+                    sys.settrace(tracer)
+                    raise KeyboardInterrupt
+            return interrupt
+
+        try:
+            sys.settrace(interrupt)
+            made(tmp_path / "name" if made is folder_beside else tmp_path).release()
+        except KeyboardInterrupt:
+            release_all()
+            assert names(tmp_path) == [], f"after {line} lines"
+        else:
+            break
+        finally:
+            sys.settrace(tracer)
+    assert line > 20

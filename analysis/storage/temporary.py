@@ -28,26 +28,32 @@ _held: set[Held] = set()
 _tidied: set[Path] = set()
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Held:
     """A temporary file or folder of this process.
 
     Attributes:
         path: where it is, relative to the folder of the process where it was asked for so.
         absolute: the same, whatever folder the process is in.
-        handle: the descriptor that holds its lock.
+        handle: the descriptor that holds its lock; None until it is open.
     """
 
     path: Path
     absolute: Path
-    handle: int
+    handle: int | None = None
 
     def release(self) -> None:
         """Remove it, unless it has been renamed. A second call has no effect."""
         if self in _held:
-            _held.discard(self)
             _remove(self.absolute)
+            self.forget()
+
+    def forget(self) -> None:
+        """Hold it no longer, and leave what is at its path."""
+        _held.discard(self)
+        if self.handle is not None:
             os.close(self.handle)
+            self.handle = None
 
 
 def temporary_file(folder: Path, suffix: str = "") -> Held:
@@ -107,19 +113,20 @@ def _new(folder: Path, suffix: str, make: Callable[[Path], int | None]) -> Held:
         remove_stale(whole)
     while True:
         path = folder / f"{PREFIX}.{_machine()}.{os.urandom(6).hex()}{suffix}"
+        held = Held(path, whole / path.name)
+        _held.add(held)  # before it is made: an interrupt may come right after
         try:
-            handle = make(path)
+            handle = held.handle = make(path)
         except FileExistsError:
+            held.forget()
             continue
-        if handle is None:
-            continue
-        held = Held(path, whole / path.name, handle)
-        _held.add(held)
+        except OSError:
+            held.release()
+            raise
         # Another run may take it for stale before it is locked: it then holds the lock, or is done.
-        if _lock(handle) is not False and _is_still(path, handle):
+        if handle is not None and _lock(handle) is not False and _is_still(path, handle):
             return held
-        _held.discard(held)
-        os.close(handle)
+        held.forget()
 
 
 def _make_file(path: Path) -> int:
