@@ -2,12 +2,14 @@
 
 import json
 
+import polars as pl
 import pytest
 from support_kube_workloads import V1, V2, admission, condition, ran, workload
 from support_kubernetes import at, container, jobs_of, listed, span
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.reject_limit import Limit
+from gpuplan.analysis.quota.workloads import read_kueue_log
 
 
 def only(tmp_path, *values, **more):
@@ -179,6 +181,22 @@ def test_a_running_workload_that_is_deleted_ends_then(tmp_path):
     events = [{"type": "ADDED", "object": ran(end=None)}, {"type": "DELETED", "object": gone}]
     job = only(tmp_path, "\n".join(map(json.dumps, events)))
     assert (job["state"], span(job)) == ("unknown", (0, 10, 70))
+
+
+def test_one_deleted_without_a_time_ends_with_what_the_stream_told_before(tmp_path):
+    events = [
+        {"type": "ADDED", "object": ran(end=None)},
+        {"type": "ADDED", "object": ran("other", start=40, end=90)},
+        {"type": "DELETED", "object": ran(end=None)},
+        {"type": "ADDED", "object": ran("later", start=300, end=400)},
+    ]
+    jobs, done = jobs_of(tmp_path, "\n".join(map(json.dumps, events)))
+    assert (jobs["ns/w"]["state"], span(jobs["ns/w"])) == ("unknown", (0, 10, 90))
+    assert any("deleted while they ran, without a time" in note for note in done.notes)
+    path = tmp_path / "watch.json"
+    path.write_text("\n".join(map(json.dumps, events)))
+    row = read_kueue_log(path).jobs.row(by_predicate=pl.col("job_id") == "ns/w", named=True)
+    assert (row["run_s"], row["end"] - row["submit"]) == (85, 90)  # quota was held from 5 on
 
 
 def test_both_api_versions_give_the_same_jobs(tmp_path):

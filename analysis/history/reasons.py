@@ -1,4 +1,4 @@
-"""Why jobs wait: the groups of Slurm's reasons (``wait_reasons.toml``)."""
+"""Why jobs wait: the groups of Slurm's and Kueue's reasons (``wait_reasons.toml``)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,12 @@ from typing import Any
 
 NO_REASON = "None"
 """What sacct writes where nothing but priority or resources ever held a job."""
+QUEUED = ("queue", "quota", "pending")
+"""Groups of reasons that free GPUs and quotas would end."""
+NOT_SAID = "Pending"
+"""What Kueue says of a workload that it has not looked at, or not said more about."""
+ADMISSION = "AdmissionChecks"
+"""Stands for the time from the reservation of quota to the admission of a workload."""
 LIMITS, QUEUE, DEPENDENCY, ARRAY, HELD, BEGIN, UNKNOWN = (
     "limits", "queue", "dependency", "array", "held", "begin", "unknown",
 )  # fmt: skip

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec import field as member
 
 from gpuplan.analysis.kubernetes.controllers import Template
+from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.gpus import (
     UnknownGpusError,
     clean_type,
@@ -105,11 +106,13 @@ class QueueSite:
         cluster_queues: (namespace, queue) -> cluster queue.
         flavors: name of a flavor -> labels of its nodes.
         around: the user's options, and instance types.
+        times: of the events of the input, for what was deleted without a time.
     """
 
     cluster_queues: Mapping[tuple[str, str], str] = field(default_factory=dict)
     flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     around: Surroundings = field(default_factory=Surroundings)
+    times: StreamTimes = field(default_factory=lambda: StreamTimes(()))
 
 
 @dataclass(slots=True)
@@ -164,6 +167,9 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
         job.left_out = "without_gpus"
         return job
     deleted = seconds(meta.deleted) if last.event == DELETED else None
+    if last.event == DELETED and deleted is None and times.starts and not _is_finished(status):
+        deleted = site.times.until(last)
+        job.notes.add("end_by_last_event")
     _set_times(job, latest, times, last.event == DELETED, deleted)
     if len(kept) == 1 and not job.left_out:
         _leave_out_held(job, status, latest)
@@ -281,6 +287,11 @@ def _set_times(
         return
     if last is not None and not is_deleted:
         job.state, job.source_state = last.state, last.source_state
+
+
+def _is_finished(status: _WorkloadStatus) -> bool:
+    finished = condition(status.conditions, FINISHED)
+    return finished is not None and finished.status == TRUE
 
 
 def _leave_out_held(job: KubeJob, status: _WorkloadStatus, latest: KueueWorkload) -> None:

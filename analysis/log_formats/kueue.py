@@ -13,6 +13,7 @@ from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
+from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
@@ -47,7 +48,7 @@ _AS_CONFIGURED = msgspec.json.Decoder(_Configured)
 def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     files = [read_objects(stream) for stream in streams]
     objects = collected(files)
-    site = _site(objects, choices)
+    site = _site(objects, choices, StreamTimes([file.objects for file in files]))
     jobs = numbered(_workloads(objects, site))
     if not jobs and not objects.refused:
         kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
@@ -56,7 +57,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     return rows_of_sources(jobs, objects.refused, len(streams), notes)
 
 
-def _site(objects: ObjectsByKind, choices: IngestOptions) -> QueueSite:
+def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) -> QueueSite:
     queues: dict[tuple[str, str], str] = {}
     flavors: dict[str, Mapping[str, str]] = {}
     for kind in ("LocalQueue", "ResourceFlavor"):
@@ -76,7 +77,7 @@ def _site(objects: ObjectsByKind, choices: IngestOptions) -> QueueSite:
         user_label=choices.kubernetes.user_label,
         include_cpu=choices.kubernetes.include_cpu,
     )
-    return QueueSite(queues, flavors, around)
+    return QueueSite(queues, flavors, around, times)
 
 
 def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:

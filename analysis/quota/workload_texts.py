@@ -155,6 +155,7 @@ class WorkloadMeta(Struct):
     """Metadata of a Workload."""
 
     created: str = msgspec.field(name="creationTimestamp", default="")
+    deleted: str | None = msgspec.field(name="deletionTimestamp", default=None)
 
 
 class WorkloadText(Struct):

@@ -19,8 +19,10 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.kubernetes.objects import (
+    DELETED,
     UNREADABLE,
     KubeObject,
     in_order,
@@ -50,10 +52,11 @@ COLUMNS: dict[str, pl.DataType] = {
     "submit": pl.Int64(), "start": pl.Int64(), "admitted": pl.Int64(), "end": pl.Int64(),
     "run_s": pl.Int64(), "gpus": pl.Float64(), "flavor": pl.String(), "state": pl.String(),
     "attempts": pl.Int64(), "preemptions": pl.Int64(), "reason": pl.String(),
-    "is_first": pl.Boolean(), "shape": pl.Int64(),
+    "is_first": pl.Boolean(), "shape": pl.Int64(), "waits_since": pl.Int64(),
 }  # fmt: skip
 """Times are seconds after 1970. ``start`` is when quota was first reserved, as far as the dump
-tells (``is_first``: it was the first time); ``end`` is null while it runs."""
+tells (``is_first``: it was the first time); ``end`` is null while it runs. ``waits_since`` is the
+creation or the last eviction of one that waits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ def read_kueue_log(path: Path) -> KueueLog:
     for refused in file.refused[:1]:
         raise InputError(path, refused.found or "", row=refused.row, expected=refused.expected)
     decoder = msgspec.json.Decoder(WorkloadText, strict=False)
-    reader = _Workloads(path)
+    reader = _Workloads(path, StreamTimes([file.objects]))
     others: list[SiteObject] = []
     for kept in versions(file.objects).values():
         if kept[-1].kind == WORKLOAD and kept[-1].api_group in (KUEUE, ""):
@@ -163,8 +166,8 @@ def seconds(written: str | None) -> int | None:
 class _Workloads:
     """Collects workloads into rows."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, times: StreamTimes) -> None:
+        self.path, self.times = path, times
         self.rows: list[dict[str, Any]] = []
         self.waiting: list[dict[str, Any]] = []
         self.shapes: dict[tuple[PodSetShape, ...], int] = {}
@@ -206,6 +209,10 @@ class _Workloads:
             return
         starts = _reservations(read)
         end = at.get("Finished") if _is_true(conditions, "Finished") else None
+        is_deleted = item.event == DELETED and end is None
+        if is_deleted and starts:
+            gone = seconds(work.metadata.deleted) or self.times.until(item)
+            end = max(int(gone or starts[-1]), starts[-1])
         evicted = _is_true(conditions, "Evicted")
         counts = status.statistics.evictions if status.statistics else []
         attempts = 1 + sum(eviction.count for eviction in counts)
@@ -232,10 +239,11 @@ class _Workloads:
             "shape": self.shapes.setdefault(groups, len(self.shapes)),
         }
         if not starts:
-            why = "never admitted" if end is not None else "still waiting"
+            why = "never admitted" if end is not None or is_deleted else "still waiting"
             self.leave_out(why if spec.active or end is not None else "deactivated")
-            if end is None and spec.active:
-                self.waiting.append(row)
+            if end is None and spec.active and not is_deleted:
+                since = at.get("Evicted") if evicted else None
+                self.waiting.append(row | {"waits_since": max(since or submit, submit)})
             return
         if evicted and end is None:
             self.held += 1

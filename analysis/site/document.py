@@ -179,7 +179,7 @@ def read_twin(path: Path) -> tuple[SiteDocument, CalibrationTable]:
     if "clusterqueue" in tables or "kaiqueue" in tables:
         raise InputError(
             path,
-            "is of a site of Kueue, whose rules gpuplan whatif alone replays",
+            "is of a site of Kueue, whose rules gpuplan whatif and eta replay",
             expected="the settings of a Slurm site",
             hint="gpuplan whatif LOG --twin FILE",
         )

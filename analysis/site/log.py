@@ -195,12 +195,23 @@ def _checked(log: SiteLog) -> SiteLog:
     return log
 
 
+KUEUE = b"kueue.x-k8s.io"
+
+
 def _format_of(head: Head) -> LogFormat:
     for log_format in (SLURM_FORMAT, SWF):
         if log_format.recognizes(head) is not None:
             return log_format
     if (refusal := not_kubernetes_json(head.path, head.data)) is not None:
         raise refusal
+    if head.is_json and KUEUE in head.data:
+        raise InputError(
+            head.path,
+            "is a dump of Kueue",
+            expected="a log of the Slurm site that the settings are of",
+            hint=f"settings of Kueue: gpuplan calibrate {head.path} -o twin.toml, for gpuplan "
+            "whatif, waits and eta",
+        )
     if head.is_json:
         raise InputError(
             head.path,

@@ -116,6 +116,26 @@ class TypeUse:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingNow:
+    """The workloads that wait at the end of a dump of Kueue, for one reason.
+
+    Attributes:
+        name: the reason of the condition ``QuotaReserved``, as Kueue writes it.
+        meaning: what it means.
+        jobs: workloads.
+        gpus: GPUs that they request.
+        mean_wait_s, longest_wait_s: how long they have waited so far.
+    """
+
+    name: str
+    meaning: str
+    jobs: int
+    gpus: float
+    mean_wait_s: float
+    longest_wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class WaitBin:
     """The hours waited in one bin of the time line.
 
@@ -152,6 +172,7 @@ class WaitSummary:
         wait_h: hours waited.
         mean_wait_s, p50_wait_s, p95_wait_s: from submission to the first start.
         mean_eligible_wait_s: the mean from when a job was eligible; null where that is unknown.
+        mean_reservation_wait_s: the mean until quota was reserved; null where a log does not tell.
         basis: what the reasons come from: ``recorded reasons``, ``free GPUs`` or ``site rules``.
         reasons: most hours first.
         full_cluster_share: share of the wait hours in which fewer of the GPUs that a job may use
@@ -172,6 +193,7 @@ class WaitSummary:
     p50_wait_s: float
     p95_wait_s: float
     mean_eligible_wait_s: float | None
+    mean_reservation_wait_s: float | None
     basis: str
     reasons: tuple[ReasonWait, ...]
     full_cluster_share: float | None

@@ -15,9 +15,11 @@ import polars as pl
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import time_without_room
 from gpuplan.analysis.history.reasons import (
+    ADMISSION,
     LIMITS,
     NO_REASON,
     NOT_ELIGIBLE,
+    NOT_SAID,
     group_of,
 )
 from gpuplan.analysis.history.runs import START_US, SUBMIT_US
@@ -25,7 +27,8 @@ from gpuplan.analysis.waits.pools import GpuKinds, Pools, parts_of
 
 NEEDED = ("submit_time", "queue_s", "duration_s", "num_gpus", "gpu_type", "state")
 """Canonical columns that waits are made of."""
-SITE = ("eligible_time", "partition", "qos", "account", "reason", "node_list", "runs")
+SITE = ("eligible_time", "partition", "qos", "account", "reason", "node_list", "runs",
+        "reserved_time")  # fmt: skip
 """Columns that only some logs have."""
 NO_ROOM, ROOM = "for free GPUs", "for another reason"
 """Names of the two parts of a wait without recorded reasons."""
@@ -38,6 +41,7 @@ class FirstWaits:
     Attributes:
         jobs: the columns of the log, and ``kind``: the GPUs that a job runs on.
         submit, eligible, start: instants; a job without a recorded one is eligible at once.
+        reserved: when the quota of each was reserved; its start where the log does not tell.
         need: GPUs requested, in millionths.
         never_started: jobs with GPUs that never started or still wait.
     """
@@ -46,6 +50,7 @@ class FirstWaits:
     submit: IntArray
     eligible: IntArray
     start: IntArray
+    reserved: IntArray
     need: IntArray
     never_started: int
 
@@ -55,9 +60,17 @@ class FirstWaits:
         return self.start - self.submit
 
     @property
+    def has_reservations(self) -> bool:
+        """Whether the log tells when quota was reserved."""
+        name = "reserved_time"
+        return name in self.jobs.columns and self.jobs[name].null_count() < self.jobs.height
+
+    @property
     def has_reasons(self) -> bool:
-        """Whether the log records why jobs wait."""
-        return "reason" in self.jobs.columns and self.jobs["reason"].null_count() < self.jobs.height
+        """Whether the log records why jobs wait, with more than that they do."""
+        if "reason" not in self.jobs.columns:
+            return False
+        return bool((self.jobs["reason"].cast(pl.String) != NOT_SAID).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +144,15 @@ def first_waits(
     if "eligible_time" in started.columns:
         recorded = started["eligible_time"].dt.epoch("us").fill_null(pl.Series(submit)).to_numpy()
         eligible = np.clip(recorded, submit, start)
+    reserved = start
+    if "reserved_time" in started.columns:
+        recorded = started["reserved_time"].dt.epoch("us").fill_null(pl.Series(start)).to_numpy()
+        reserved = np.clip(recorded, submit, start)
     never = with_gpus.filter(
         (pl.col("state") == "not_started").fill_null(False) | pl.col("duration_s").is_null()
     )
     return FirstWaits(
-        started, submit, eligible, start, parts_of(started["num_gpus"]),
+        started, submit, eligible, start, reserved, parts_of(started["num_gpus"]),
         never.filter(~ran).height if never.height else 0,
     )  # fmt: skip
 
@@ -143,9 +160,11 @@ def first_waits(
 def without_room(waits: FirstWaits, pools: Pools, begin: IntArray, end: IntArray) -> IntArray:
     """Return for how long within a part of each wait too few of the GPUs it may use were free.
 
-    Microseconds, shape (n,); the time before a job is eligible does not count.
+    Microseconds, shape (n,); the time before a job is eligible, and that after the reservation of
+    its quota, do not count.
     """
     blocked = np.zeros(waits.need.size, np.int64)
+    end = np.maximum(np.minimum(end, waits.reserved), begin)
     begin = np.minimum(np.maximum(begin, waits.eligible), end)
     for kind, partition, rows in _by_pool(waits):
         pool = pools.pool(kind, partition)
@@ -170,18 +189,27 @@ def _by_pool(waits: FirstWaits) -> list[tuple[str, str | None, IntArray]]:
 
 
 def recorded_spells(waits: FirstWaits) -> Spells:
-    """Return one spell per job with the reason that the log records last."""
-    names = waits.jobs["reason"].cast(pl.String).fill_null(NO_REASON)
-    reasons = names.unique().sort().to_list()
-    place = names.replace_strict(reasons, range(len(reasons)), return_dtype=pl.Int64)
+    """Return a spell per job with the reason that the log records last, until it got its quota.
+
+    A second spell is from then to its start, where the log tells when quota was reserved.
+    """
+    none = NOT_SAID if waits.has_reservations else NO_REASON
+    names = waits.jobs["reason"].cast(pl.String).fill_null(none)
+    reasons = [*names.unique().sort().to_list(), ADMISSION]
+    place = names.replace_strict(reasons, range(len(reasons)), return_dtype=pl.Int64).to_numpy()
+    late = np.flatnonzero(waits.reserved < waits.start)
+    job = np.concatenate([np.arange(waits.submit.size), late])
+    begin = np.concatenate([waits.submit, waits.reserved[late]])
+    end = np.concatenate([waits.reserved, waits.start[late]])
+    admission = np.full(late.size, len(reasons) - 1)
     return Spells(
-        np.arange(waits.submit.size), place.to_numpy(), waits.submit, waits.start, waits.wait,
-        tuple(reasons), is_cut=False,
+        job, np.concatenate([place, admission]), begin, end, end - begin, tuple(reasons),
+        is_cut=False,
     )  # fmt: skip
 
 
 def decomposed_spells(waits: FirstWaits, pools: Pools, edges: IntArray | None = None) -> Spells:
-    """Return what each job waits for by the GPUs that were free: up to three spells per part.
+    """Return what each job waits for by the GPUs that were free: up to four spells per part.
 
     Args:
         waits: of jobs.
@@ -190,7 +218,7 @@ def decomposed_spells(waits: FirstWaits, pools: Pools, edges: IntArray | None = 
     """
     parts = Spells(
         np.arange(waits.submit.size), np.zeros(waits.submit.size, np.int64), waits.submit,
-        waits.start, waits.wait, (NO_ROOM, ROOM, NOT_ELIGIBLE),
+        waits.start, waits.wait, (NO_ROOM, ROOM, NOT_ELIGIBLE, ADMISSION),
     )  # fmt: skip
     part = waits
     if edges is not None:
@@ -198,15 +226,18 @@ def decomposed_spells(waits: FirstWaits, pools: Pools, edges: IntArray | None = 
         part = replace(
             waits, jobs=waits.jobs.select("kind", *_present(waits.jobs, "partition"))[parts.job],
             submit=parts.begin, start=parts.end, eligible=waits.eligible[parts.job],
-            need=waits.need[parts.job],
+            reserved=waits.reserved[parts.job], need=waits.need[parts.job],
         )  # fmt: skip
     blocked = without_room(part, pools, parts.begin, parts.end)
     early = np.clip(part.eligible - parts.begin, 0, parts.end - parts.begin)
-    amounts = (blocked, parts.end - parts.begin - early - blocked, early)
+    admission = np.clip(parts.end - part.reserved, 0, parts.end - parts.begin)
+    early = np.minimum(early, parts.end - parts.begin - admission)
+    room = parts.end - parts.begin - early - blocked - admission
+    amounts = (blocked, room, early, admission)
     some = [np.flatnonzero(amount > 0) for amount in amounts]
     rows = np.concatenate(some)
     return Spells(
-        parts.job[rows], np.repeat(np.arange(3), [each.size for each in some]),
+        parts.job[rows], np.repeat(np.arange(4), [each.size for each in some]),
         parts.begin[rows], parts.end[rows],
         np.concatenate([amount[each] for amount, each in zip(amounts, some, strict=True)]),
         parts.reasons, is_cut=edges is not None,

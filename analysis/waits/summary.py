@@ -17,7 +17,7 @@ import polars as pl
 from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
 from gpuplan.analysis.characterize.load import bin_width_s
-from gpuplan.analysis.history.reasons import QUEUE, reason_groups
+from gpuplan.analysis.history.reasons import QUEUED, reason_groups
 from gpuplan.analysis.waits.pools import PARTS_PER_GPU, HeldPool, Pools
 from gpuplan.analysis.waits.results import (
     FreeWait,
@@ -121,12 +121,18 @@ class WaitAnalysis:
         p50, p95 = np.percentile(seconds, (50, 95))
         is_known = "eligible_time" in waits.jobs.columns
         eligible = float((waits.start - waits.eligible).mean()) / MICROS if is_known else None
+        reserved = (
+            float((waits.reserved - waits.submit).mean()) / MICROS
+            if waits.has_reservations
+            else None
+        )
         blocked = int(self.blocked.sum())
+        queued_titles = {NO_ROOM, *(reason_groups()[key].title for key in QUEUED)}
         reasons = self._reasons()
         queued = sum(
             (row.full_cluster_share or 0.0) * row.wait_h
             for row in reasons
-            if row.name in (NO_ROOM, reason_groups()[QUEUE].title)
+            if row.name in queued_titles
         )
         return WaitSummary(
             jobs=waits.submit.size,
@@ -137,6 +143,7 @@ class WaitAnalysis:
             p50_wait_s=float(p50),
             p95_wait_s=float(p95),
             mean_eligible_wait_s=eligible,
+            mean_reservation_wait_s=reserved,
             basis=self.basis,
             reasons=reasons,
             full_cluster_share=self.share(blocked),
@@ -150,14 +157,15 @@ class WaitAnalysis:
     def _blocked_parts(self) -> IntArray:
         """Return for how long too few GPUs were free within each spell."""
         spells, waits = self.spells, self.waits
-        if self.basis == REASONS:  # one spell is the whole wait
+        if self.basis == REASONS and spells.job.size == waits.submit.size:  # the whole waits
             return self.blocked
         if self.basis == FREE_GPUS:
             return np.where(spells.reason == 0, spells.lasting, 0)
         rows = spells.job
         part = FirstWaits(
-            waits.jobs[rows], spells.begin, waits.eligible[rows], spells.end, waits.need[rows], 0
-        )
+            waits.jobs[rows], spells.begin, waits.eligible[rows], spells.end, waits.reserved[rows],
+            waits.need[rows], 0,
+        )  # fmt: skip
         return without_room(part, self.pools, spells.begin, spells.end)
 
     def _while_free(self) -> tuple[FreeWait, ...]:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from gpuplan.cli.documents.study_command import StudyView
 from gpuplan.cli.formats.waits_text import waits_text
-from gpuplan.cli.tables.wait_tables import groups_table, reasons_table, wait_tables
+from gpuplan.cli.tables.wait_tables import (
+    groups_table,
+    reasons_table,
+    wait_tables,
+    waiting_tables,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +31,11 @@ def show(study: WaitsAnswer) -> StudyView:
     return StudyView(
         headline=waits_text(results.summary),
         tables=wait_tables(results),
-        answer=(reasons_table(results.summary), groups_table(results)),
+        answer=(
+            reasons_table(results.summary),
+            *waiting_tables(results),
+            groups_table(results),
+        ),
         notes=study.notes,
         figure=draw,
     )

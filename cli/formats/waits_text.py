@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.history.reasons import LIMITS, QUEUE, limit_name, reason_groups
+from gpuplan.analysis.history.reasons import (
+    ADMISSION,
+    LIMITS,
+    QUEUE,
+    QUEUED,
+    group_of,
+    limit_name,
+    reason_groups,
+)
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.cli.formats.units import show_count, show_duration, show_number
 
@@ -46,11 +54,29 @@ def waits_text(waits: WaitSummary, *, is_short: bool = False) -> str:
         if eligible is not None and show_duration(eligible) != mean and not is_short
         else ""
     )
-    start = f"A job waits {mean} on average from submission to start (P95 {p95}{from_eligible})."
+    start = (
+        f"A job waits {mean} on average from submission to start "
+        f"(P95 {p95}{from_eligible}{_until_reserved(waits)})."
+    )
     tail = f"{_why(waits)} {_size(waits, is_short=is_short)}"
     if waits.basis == FREE_GPUS:
         tail = _by_free_gpus(waits)
     return f"{start} {tail}{_assumed(waits)}"
+
+
+def _until_reserved(waits: WaitSummary) -> str:
+    """Return how the wait divides at the reservation of quota, where a log tells and it does."""
+    reserved = waits.mean_reservation_wait_s
+    if reserved is None or not _admission(waits):
+        return ""
+    after = show_duration(waits.mean_wait_s - reserved)
+    return f"; {show_duration(reserved)} until quota is reserved, {after} from then to admission"
+
+
+def _admission(waits: WaitSummary) -> float:
+    """Return the share of the wait after the reservation of quota."""
+    title = group_of(ADMISSION).title
+    return sum(reason.share or 0.0 for reason in waits.reasons if reason.name == title)
 
 
 def hardly_wait(waits: WaitSummary) -> bool:
@@ -95,12 +121,15 @@ def _limit(part: SlurmReasonWait) -> str:
 def _size(waits: WaitSummary, *, is_short: bool) -> str:
     """Return whether the cluster is too small, by the hours in which nothing else held jobs."""
     small = waits.too_small_share or 0.0
-    queue = sum(reason.share or 0.0 for reason in waits.reasons if KEYS.get(reason.name) == QUEUE)
+    queue = sum(reason.share or 0.0 for reason in waits.reasons if KEYS.get(reason.name) in QUEUED)
     held, free = 1 - queue, queue - small
     answer = "Mostly yes" if small >= MOSTLY else "In part" if small >= PARTLY else "Hardly"
     parts = [f"{small:.0%} of the wait had too few free GPUs and no other hold{_full(waits)}"]
     if held >= LEAST_SHARE and not is_short:
-        parts.append(f"limits, arrays or dependencies held {held:.0%}")
+        what = "limits, arrays or dependencies"
+        if waits.mean_reservation_wait_s is not None:
+            what = "admission checks and other reasons of Kueue"
+        parts.append(f"{what} held {held:.0%}")
     if free >= LEAST_SHARE and not is_short:
         parts.append(
             f"{free:.0%} had enough GPUs free, but scattered over nodes or kept for jobs ahead"
@@ -114,10 +143,14 @@ def _by_free_gpus(waits: WaitSummary) -> str:
     answer = "It may be" if full >= MOSTLY else "Not by these numbers alone"
     if full < PARTLY:
         answer = "Hardly"
+    admission = _admission(waits)
+    free = max(1 - full - admission, 0.0)
+    checks = "" if not admission else f", in {admission:.0%} quota was reserved already"
+    limits = "limits" if waits.mean_reservation_wait_s is None else "quotas"
     return (
         f"Is the cluster too small? {answer}: in {full:.0%} of the wait hours fewer GPUs were free "
-        f"than the job requested{_full(waits)}, in {1 - full:.0%} enough were free. The log "
-        "records no reasons, so limits may have held jobs as well."
+        f"than the job requested{_full(waits)}, in {free:.0%} enough were free{checks}. The log "
+        f"records no reasons, so {limits} may have held jobs as well."
     )
 
 

@@ -29,11 +29,17 @@ SOURCES = {
 }
 
 
+OF_KUEUE = {
+    "recorded reasons": "Kueue's last reason before quota was reserved",
+}
+
+
 def wait_tables(results: WaitsResults) -> tuple[Table, ...]:
     """Return why jobs wait, who waits, how full the GPUs were, and the waits over time."""
     summary = results.summary
     return (
         reasons_table(summary),
+        *waiting_tables(results),
         groups_table(results, most=None),
         types_table(summary),
         timeline_table(results),
@@ -42,8 +48,11 @@ def wait_tables(results: WaitsResults) -> tuple[Table, ...]:
 
 def reasons_table(summary: WaitSummary) -> Table:
     """Return a row per group of reasons, and one for each of Slurm's reasons in it."""
+    source = SOURCES[summary.basis]
+    if summary.mean_reservation_wait_s is not None and summary.basis in OF_KUEUE:
+        source = OF_KUEUE[summary.basis]
     return table(
-        f"Why jobs wait ({SOURCES[summary.basis]})",
+        f"Why jobs wait ({source})",
         _reason_rows(summary),
         {"name": "reason", "wait_h": "wait hours", "share": "of all", "jobs": "jobs"},
         Column("full_cluster_share", "of it, too few GPUs free", show_share),
@@ -105,6 +114,26 @@ def groups_table(results: WaitsResults, most: int | None = MOST_GROUPS) -> Table
 def _top_reason(group: Any) -> str | None:
     name, hours = next(iter(group.reasons.items()), ("", 0.0))
     return f"{hours / group.wait_h:.0%} {name}" if hours else None
+
+
+def waiting_tables(results: WaitsResults) -> tuple[Table, ...]:
+    """Return what waits at the end of a dump of Kueue, by reason; nothing where nothing does."""
+    if not results.waiting:
+        return ()
+    return (
+        table(
+            "What waits at the end of the dump (Kueue's condition QuotaReserved)",
+            results.waiting,
+            {
+                "name": "reason",
+                "meaning": "meaning",
+                "jobs": "jobs",
+                "gpus": "GPUs",
+                "mean_wait_s": "waited, mean",
+                "longest_wait_s": "longest",
+            },
+        ),
+    )
 
 
 def types_table(summary: WaitSummary) -> Table:

@@ -48,6 +48,41 @@ TIME_ZONE = Opt(
 )
 
 
+KUBERNETES = ("kueue", "kube", "kube-metrics", "yunikorn", "dstack")
+"""Formats of logs that no Slurm site wrote."""
+OF_KUEUE = KUBERNETES[:3]
+"""Formats of logs that a site of Kueue may have written."""
+
+
+def check_kind(trace: Path, source_format: str, twin: Path) -> None:
+    """Refuse settings of another kind of site than the one that wrote a log. Raises `InputError`.
+
+    Args:
+        trace: the log, or a trace of it.
+        source_format: its format.
+        twin: the settings.
+    """
+    from gpuplan.analysis.base.errors import InputError
+    from gpuplan.analysis.quota.kueue_site import is_quota_twin
+
+    is_of_kueue = is_quota_twin(twin)
+    if is_of_kueue and source_format not in OF_KUEUE:
+        raise InputError(
+            twin,
+            f"is of a site of Kueue, and {trace} is a {source_format} log",
+            expected="the settings of the site that wrote the log",
+            hint=f"gpuplan calibrate {trace} --slurm-conf slurm.conf -o twin.toml",
+        )
+    if not is_of_kueue and source_format in KUBERNETES:
+        raise InputError(
+            twin,
+            f"is of a Slurm site, and {trace} is a {source_format} log",
+            expected="the settings of a site of Kueue",
+            hint=f"gpuplan calibrate {trace if source_format == 'kueue' else 'kueue.json'} "
+            "-o twin.toml",
+        )
+
+
 def read_site(twin: Path) -> tuple[SiteDocument, CalibrationTable]:
     """Return the settings of a site, and what the calibration found. Raises `InputError`."""
     from gpuplan.analysis.site.document import read_twin

@@ -15,6 +15,7 @@ from gpuplan.planner.requests.site_request import read_site, selected_at_site
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.quota.kueue_site import QuotaDocument
     from gpuplan.analysis.site.document import SiteDocument
     from gpuplan.analysis.site.schema import CalibrationTable
     from gpuplan.simkit.cluster_shape import ClusterShape
@@ -59,7 +60,7 @@ class WaitsRequest(StudyRequest):
         Path | None,
         Opt(
             "The site's settings, written by [bold]gpuplan calibrate[/bold]: tells the GPUs and "
-            "limits.",
+            "limits; of Kueue the quotas.",
             metavar="FILE.toml",
             common=True,
         ),
@@ -67,8 +68,8 @@ class WaitsRequest(StudyRequest):
     real: Annotated[
         bool,
         Opt(
-            "Tell which rule of --twin held each job at each second of its wait, in place of the "
-            "last reason that Slurm kept.",
+            "Tell which rule of a Slurm --twin held each job at each second of its wait, in place "
+            "of the last reason that Slurm kept.",
             flag="--real",
             common=True,
         ),
@@ -78,10 +79,33 @@ class WaitsRequest(StudyRequest):
         """Check everything but the log. Raises `InputError` or `UsageError`."""
         if self.real and self.twin is None:
             raise UsageError("--real: needs --twin FILE.toml, which gpuplan calibrate writes")
+        if self.real and self.is_of_kueue:
+            raise UsageError(
+                "--real: tells rules of Slurm, and --twin is of a site of Kueue\n"
+                "  next: leave --real out; gpuplan whatif tells what a rule of Kueue costs"
+            )
         if self.real and (self.jobs.period_from or self.jobs.period_to):
             raise UsageError("--real: takes no --from and --to; use --since and --until")
         self.shape()
-        self.site()
+        if self.is_of_kueue:
+            self.quota_site()
+        else:
+            self.site()
+
+    @property
+    def is_of_kueue(self) -> bool:
+        """Whether the settings are of a site of Kueue. Raises `InputError`."""
+        from gpuplan.analysis.quota.kueue_site import is_quota_twin
+
+        return self.twin is not None and is_quota_twin(self.twin)
+
+    def quota_site(self) -> QuotaDocument:
+        """Return the settings of a site of Kueue. Raises `InputError`."""
+        from gpuplan.analysis.quota.kueue_site import read_quota_twin
+
+        if self.twin is None:
+            raise ValueError("no settings")
+        return read_quota_twin(self.twin)[0]
 
     def shape(self) -> ClusterShape | None:
         """Return the cluster that is stated. Raises `UsageError`."""
@@ -103,4 +127,5 @@ class WaitsRequest(StudyRequest):
             InputError: the settings or the log cannot be read.
             UsageError: another time zone than that of the settings is requested.
         """
-        return selected_at_site(self.jobs, self.trace, self.twin)
+        twin = None if self.is_of_kueue else self.twin
+        return selected_at_site(self.jobs, self.trace, twin)

@@ -13,14 +13,17 @@ from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.pools import NODES, GpuKinds, StatedCluster, pools_of
-from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitSummary
+from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitingNow, WaitSummary
 from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
 from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
+from gpuplan.planner.quota_twin.waiting import waiting_now
+from gpuplan.planner.requests.site_request import check_kind
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.answer import Answer
 
@@ -37,12 +40,14 @@ class WaitsResults:
         summary: of all jobs.
         groups: by account, partition, QOS, GPU type and size, where the log has them.
         timeline: hours waited over time.
+        waiting: workloads that wait at the end of a dump of Kueue, by reason, most GPUs first.
         zone: of local times.
     """
 
     summary: Inlined[WaitSummary]
     groups: tuple[GroupWait, ...]
     timeline: tuple[WaitBin, ...]
+    waiting: tuple[WaitingNow, ...] = ()
     zone: Hidden[str] = "UTC"
 
 
@@ -62,6 +67,9 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
     columns = (*COLUMNS, *(REAL_COLUMNS if request.real else ()))
     jobs = request.selection()
     trace = read_trace(request.trace, jobs, columns=columns, optional=SITE)
+    if request.twin is not None:
+        check_kind(request.trace, trace.provenance.source_format, request.twin)
+    dump = read_kueue_log(request.trace) if is_kueue_dump(request.trace) else None
     analysis = wait_analysis(trace, request.trace, request, jobs)
     if analysis is None:
         raise InputError(
@@ -75,6 +83,7 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
             analysis.summary(),
             analysis.groups(),
             analysis.timeline(),
+            () if dump is None else waiting_now(dump),
             shown_zone(trace.provenance.time_zone),
         ),
         inputs=(trace_input(trace),),
@@ -101,10 +110,15 @@ def wait_analysis(
     waits = first_waits(trace.jobs.select(read), types, begin_us)
     if not waits.submit.size:
         return None
-    site = None if request is None else request.site()
+    is_of_kueue = request is not None and request.is_of_kueue
+    site = None if request is None or is_of_kueue else request.site()
     cluster: StatedCluster | None = None
     limit_of: LimitOf = unknown_limit
     rules: Spells | None = None
+    if request is not None and is_of_kueue:
+        from gpuplan.planner.quota_twin.waiting import cluster_of_quotas
+
+        cluster = cluster_of_quotas(request.quota_site(), kinds_of(everything))
     if request is not None and site is not None:
         from gpuplan.planner.twin.stated import cluster_of_site, limits_of_site
 
@@ -160,7 +174,14 @@ def _notes(analysis: WaitAnalysis, request: WaitsRequest, trace: Trace) -> Itera
         f"{counted(analysis.waits.submit.size, 'job')} with GPUs that started"
         + (f"; {never:,} never did, or still wait" if never else "")
     )
-    if analysis.basis == REASONS:
+    if analysis.waits.has_reservations:
+        yield (
+            "the wait after the reservation of quota is for admission checks; a job that was "
+            "evicted counts until its first admission in the log"
+        )
+        if analysis.basis == REASONS:
+            yield "Kueue's last reason before the reservation counts for the whole wait until then"
+    elif analysis.basis == REASONS:
         yield (
             "Slurm keeps the last reason of a job and counts it for the whole wait; --real with "
             "--twin tells which rule held when"
