@@ -230,13 +230,27 @@ def _seconds(time: pl.Expr) -> pl.Expr:
     return (time.dt.epoch("us") // 1_000_000).cast(pl.Int64)
 
 
+def refuse_trace_of_dump(path: Path, provenance: Provenance) -> None:
+    """Refuse a trace that ``gpuplan ingest`` made of a dump of Kueue. Raises `InputError`."""
+    if provenance.source_format != "kueue":
+        return
+    dump = ", ".join(source.name for source in provenance.sources)
+    raise InputError(
+        path,
+        "is a trace that gpuplan ingest made of a dump of Kueue, without its queues and pod sets",
+        expected="the dump itself",
+        hint=f"give {dump or 'the file of kubectl'} in place of {path}",
+    )
+
+
 def _of_trace(trace: Path, named: Path, sha256: str) -> SiteLog:
     """Return what a trace kept of its log; one without its scheduler's fields lacks most."""
     table = pl.read_parquet(trace)
     has = set(table.columns)
     if not {"submit_time", "duration_s", "num_gpus"} <= has:
         raise InputError(named, "is not a trace", expected="a trace written by gpuplan ingest")
-    provenance = _provenance(trace)
+    provenance = trace_provenance(trace)
+    refuse_trace_of_dump(named, provenance)
     read = _runs(table, has)
     jobs, left_out = _usable(read)
     rejected = Counter(provenance.rows_rejected or {})
@@ -317,7 +331,7 @@ def _micros(time: pl.Expr) -> pl.Expr:
     return time.dt.epoch("us")
 
 
-def _provenance(trace: Path) -> Provenance:
+def trace_provenance(trace: Path) -> Provenance:
     """Return where a trace comes from, where it says so."""
     stored = pl.read_parquet_metadata(trace).get(METADATA_KEY)
     try:

@@ -44,6 +44,6 @@ def draw_eta(results: EtaResults) -> Figure:
         axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
         axes.set_xlabel("hours after the submission; shaded: 80% interval")
         axes.set_ylabel("started by then")
-        axes.set_title(f"When a {results.job.gpus}-GPU job starts, partition "
+        axes.set_title(f"When a {results.job.gpus}-GPU job starts, {results.place} "
                        f"{results.job.partition}")  # fmt: skip
     return figure

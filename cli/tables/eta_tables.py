@@ -34,7 +34,7 @@ def eta_headline(results: EtaResults) -> str:
     """Return when the job would start, and how far that can be relied on."""
     job = results.job
     name = f"{an(job.gpus)}-GPU job submitted {'' if results.at is None else 'at '}"
-    name += f"{show_date(results.at)} in partition {job.partition}"
+    name += f"{show_date(results.at)} in {results.place} {job.partition}"
     low, high = results.p10_s, results.p90_s
     if high == 0:
         return f"{name} would start at once."
@@ -114,16 +114,14 @@ def eta_tables(results: EtaResults) -> Iterator[Table]:
     job, requested = results.job, results.as_requested_s
     replayed = results.replayed_p10_s, results.replayed_p90_s
     facts = [
-        (
-            "job",
-            f"{counted(job.gpus, 'GPU')} on {counted(job.nodes or 1, 'node')}, limit "
-            f"{show_duration(job.limit_s)}",
-        ),
-        ("user, account", f"{job.user}, {job.account}"),
-        ("partition, QOS", f"{job.partition}, {job.qos}"),
+        *_job_facts(results),
         ("running then", _jobs(results.running_jobs, "on", results.running_gpus)),
         ("waiting then", _jobs(results.waiting_jobs, "for", results.waiting_gpus)),
-        ("if every job ran to its limit", show_wait(requested)),
+        *(
+            [("if every job ran to its limit", show_wait(requested))]
+            if job.limit_s is not None
+            else []
+        ),
         ("replays", f"{results.replays:,} under rules up to {results.level}"),
         ("P10 and P90 of the replays", " and ".join(map(show_wait, replayed))),
         ("replays beyond either end of the interval", f"{results.tail:.0%}, as tests require"),
@@ -131,6 +129,23 @@ def eta_tables(results: EtaResults) -> Iterator[Table]:
     yield cells_table("What was replayed", "item value", facts)
     if results.backtest is not None:
         yield backtest_table(results.backtest)
+
+
+def _job_facts(results: EtaResults) -> list[tuple[str, str]]:
+    job = results.job
+    gpus = counted(job.gpus, "GPU")
+    if job.limit_s is None:
+        return [
+            ("job", f"{gpus} in {counted(job.nodes or 1, 'pod')}"),
+            ("namespace", job.account),
+            ("queue, priority", f"{job.partition}, {job.qos}"),
+        ]
+    nodes = counted(job.nodes or 1, "node")
+    return [
+        ("job", f"{gpus} on {nodes}, limit {show_duration(job.limit_s)}"),
+        ("user, account", f"{job.user}, {job.account}"),
+        ("partition, QOS", f"{job.partition}, {job.qos}"),
+    ]
 
 
 def _jobs(jobs: int, where: str, gpus: int) -> str:

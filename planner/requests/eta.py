@@ -14,6 +14,7 @@ from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import TIME_ZONE, read_site, site_zone
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.quota.kueue_site import QuotaDocument
     from gpuplan.analysis.site.document import SiteDocument
     from gpuplan.analysis.site.schema import CalibrationTable
 
@@ -31,7 +32,7 @@ SITE, REPLAYS = "The site", "Replays"
 )
 @dataclass(frozen=True, slots=True)
 class EtaRequest(StudyRequest):
-    """Show when a Slurm job starts, and what starts sooner.
+    """Show when a job of Slurm or Kueue starts, and what starts sooner.
 
     Only what was known at the time of submission counts.
 
@@ -54,7 +55,8 @@ class EtaRequest(StudyRequest):
         Path,
         Opt(
             "The log: sacct -a -X -P -D --noconvert output of the last weeks with running and "
-            "waiting jobs, or a trace of it; or only the queue: squeue -a -o or --json.",
+            "waiting jobs, or a trace of it; or only the queue: squeue -a -o or --json. Of Kueue "
+            "what kubectl prints of Workloads and queues.",
             key=None,
             metavar="LOG",
             argument=True,
@@ -71,14 +73,16 @@ class EtaRequest(StudyRequest):
     ]
     gpus: Annotated[int, Opt("GPUs of the job, on all its nodes.", low=1, common=True)]
     limit: Annotated[
-        str,
+        str | None,
         Opt(
-            "Its time limit, for example 24h, 90min or 1-00:00:00.", metavar="DURATION", common=True
+            "Its time limit, for example 24h, 90min or 1-00:00:00. Kueue has none.",
+            metavar="DURATION",
+            common=True,
         ),
-    ]
+    ] = None
     nodes: Annotated[
         int | None,
-        Opt("Nodes of the job. Default: as few as can hold its GPUs.", low=1),
+        Opt("Nodes of the job, of Kueue pods. Default: as few as can hold its GPUs.", low=1),
     ] = None
     user: Annotated[
         str | None,
@@ -90,15 +94,23 @@ class EtaRequest(StudyRequest):
     ] = None
     account: Annotated[
         str | None,
-        Opt("The account. Default: that of the user's jobs.", metavar="NAME"),
+        Opt("The account, of Kueue the namespace. Default: that of the user's jobs.", metavar="NAME"),
     ] = None
     partition: Annotated[
         str | None,
-        Opt("The partition. Default: where such jobs go.", metavar="NAME", common=True),
+        Opt(
+            "The partition, of Kueue the ClusterQueue. Default: where such jobs go.",
+            metavar="NAME",
+            common=True,
+        ),
     ] = None
     qos: Annotated[
         str | None,
-        Opt("The QOS. Default: that of such jobs.", flag="--qos", metavar="NAME"),
+        Opt(
+            "The QOS, of Kueue the priority class. Default: that of such jobs.",
+            flag="--qos",
+            metavar="NAME",
+        ),
     ] = None
     at: Annotated[
         str | None,
@@ -135,11 +147,38 @@ class EtaRequest(StudyRequest):
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
+        if self.is_of_kueue:
+            self._check_for_quotas()
+            return
         self.limit_s()
         self.at_s(site_zone(self.site()[1], self.twin, self.time_zone))
 
+    @property
+    def is_of_kueue(self) -> bool:
+        """Whether the settings are of a site of Kueue. Raises `InputError`."""
+        from gpuplan.analysis.quota.kueue_site import is_quota_twin
+
+        return is_quota_twin(self.twin)
+
+    def _check_for_quotas(self) -> None:
+        """Check what can be checked of a site of Kueue. Raises `InputError` or `UsageError`."""
+        if self.user is not None:
+            raise UsageError(
+                "--user: the log of Kueue names no users; --account names the namespace"
+            )
+        if self.queue is not None:
+            raise UsageError(
+                "--queue: a dump of Kueue has what runs and waits; give the newest one as LOG"
+            )
+        if self.limit is not None:
+            self.limit_s()
+        zone = self.quota_site()[1].time_zone
+        self.at_s(site_zone(self.quota_site()[1], self.twin, self.time_zone) if zone else zone)
+
     def limit_s(self) -> int:
         """Return the seconds of the time limit. Raises `UsageError`."""
+        if self.limit is None:
+            raise UsageError("--limit: needs the time limit of the job, for example --limit 24h")
         return read_time(self.limit, "--limit")
 
     def at_s(self, zone: str) -> int | None:
@@ -159,3 +198,9 @@ class EtaRequest(StudyRequest):
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""
         return read_site(self.twin)
+
+    def quota_site(self) -> tuple[QuotaDocument, CalibrationTable]:
+        """Return the settings of Kueue, and what the calibration found. Raises `InputError`."""
+        from gpuplan.analysis.quota.kueue_site import read_quota_twin
+
+        return read_quota_twin(self.twin)

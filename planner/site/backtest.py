@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.site.instant import SiteInstant, array_of, instant_of
 from gpuplan.planner.site.new_job import NewJob
-from gpuplan.planner.site.start_replays import DAYS, StartReplays
+from gpuplan.planner.site.start_replays import DAYS
 from gpuplan.planner.site.start_tables import HOLDS, start_replays
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import ONE_PARTITION
@@ -130,6 +131,17 @@ def backtest(
     known = replace(log, jobs=instant.past, waiting=instant.past[:0])
     rows = list(chosen.iter_rows(named=True))
     forecasts = run_all(_forecast, rows, shared=(known, site, config, plan), progress=progress)
+    return scored(forecasts, plan.replays, int(chosen["submit"].max()))  # type: ignore[arg-type]
+
+
+def scored(forecasts: list[PastForecast], replays: int, until: int) -> StartBacktest:
+    """Return how good forecasts were, in any order of the jobs that does not tell their starts.
+
+    Args:
+        forecasts: at least `LEAST_JOBS`.
+        replays: of each.
+        until: second of the last of the jobs.
+    """
     halves = forecasts[::2], forecasts[1::2]
     inside = [
         one.is_within(tail_of(other)) for half, other in (halves, halves[::-1]) for one in half
@@ -138,13 +150,13 @@ def backtest(
     easy = [each.easy_s for each in forecasts if each.easy_s is not None]
     return StartBacktest(
         jobs=len(forecasts),
-        replays=plan.replays,
-        until=int(chosen["submit"].max()),  # type: ignore[arg-type]
+        replays=replays,
+        until=until,
         tail=tail_of(forecasts),
         coverage_80=float(np.mean(inside)),
         raw_coverage_80=float(np.mean([each.is_within(TAILS[0]) for each in forecasts])),
         pinball_s=_pinball(waits, [each.median_s for each in forecasts]),
-        easy_pinball_s=_pinball(waits, easy) if plan.with_easy else None,
+        easy_pinball_s=_pinball(waits, easy) if easy else None,
         mean_pinball_s=_pinball(waits, [each.mean_s for each in forecasts]),
     )
 
@@ -185,14 +197,18 @@ def scored_jobs(
         & pl.col("job_id").is_first_distinct()
         & pl.col("array").is_first_distinct()
     )
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(rows.height)
-    size = np.digitize(rows["gpus"].to_numpy()[order], SIZES, right=True)
-    rank = np.zeros(rows.height, np.int64)
+    return rows[as_many_of_each_size(rows["gpus"].to_numpy(), jobs, seed)]
+
+
+def as_many_of_each_size(gpus: NDArray[Any], jobs: int, seed: int) -> IntArray:
+    """Return positions of so many jobs at most, as many small, middle and large ones."""
+    order = np.random.default_rng(seed).permutation(gpus.size)
+    size = np.digitize(gpus[order], SIZES, right=True)
+    rank = np.zeros(gpus.size, np.int64)
     for kind in range(len(SIZES) + 1):
         rank[size == kind] = np.arange(int((size == kind).sum()))
-    taken = np.sort(order[np.argsort(rank, kind="stable")[:jobs]])
-    return rows[taken]
+    taken: IntArray = np.sort(order[np.argsort(rank, kind="stable")[:jobs]])
+    return taken
 
 
 def _forecast(
@@ -229,7 +245,24 @@ def mean_wait(past: pl.DataFrame) -> float:
     return float(mean or 0.0)
 
 
-def waits_of(tables: StartReplays, new: int, seed: int, draws: range) -> IntArray:
+class StartsOfJobs(Protocol):
+    """Replays of any kind of site from an instant on, until a new job started."""
+
+    @property
+    def at(self) -> int:
+        """The instant."""
+
+    def start(self, new: int, seed: int, draw: int) -> int:
+        """Return when a new job starts in a draw; `NOT_STARTED` where it does not in 28 days."""
+
+    def refusal(self, new: int) -> str:
+        """Return why a new job can never start; empty where it can."""
+
+    def as_requested(self, new: int) -> int:
+        """Return when it starts if every job runs to its limit and none comes later; or -1."""
+
+
+def waits_of(tables: StartsOfJobs, new: int, seed: int, draws: range) -> IntArray:
     """Return the wait of a new job in each draw, in seconds; `LONGEST_S` + 1 where it is longer."""
     starts = np.array([tables.start(new, seed, draw) for draw in draws], np.int64)
     waits: IntArray = np.where(starts >= 0, starts - tables.at, LONGEST_S + 1)

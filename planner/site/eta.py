@@ -6,18 +6,24 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 import numpy as np
+import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.planner.parallel import run_all, usable_cores
-from gpuplan.planner.site.backtest import LONGEST_S, TAILS, StartBacktest, waits_of
-from gpuplan.planner.site.instant import SiteInstant
+from gpuplan.planner.site.backtest import (
+    LONGEST_S,
+    TAILS,
+    StartBacktest,
+    StartsOfJobs,
+    waits_of,
+)
 from gpuplan.planner.site.new_job import NewJob
 from gpuplan.planner.site.sooner import Alternative
-from gpuplan.planner.site.start_replays import StartReplays
 from gpuplan.simkit.arrays import IntArray
 
 FEW_REPLAYS = 40
@@ -26,6 +32,7 @@ BEST = 3
 SOONER_S = 600
 """An alternative starts sooner if its median does by more than this, and by a twentieth."""
 STEPS = 20
+PARTITION = "partition"
 RULES = {
     "shape": "no nodes of the partition can hold it",
     "PartitionTimeLimit": "its limit is above MaxTime of the partition",
@@ -102,6 +109,7 @@ class EtaResults:
         level: the rules that are replayed.
         waits: of each replay.
         zone: of local times.
+        place: what the job is submitted to: a partition, or a queue.
     """
 
     at: str
@@ -132,6 +140,23 @@ class EtaResults:
     level: str
     waits: Hidden[IntArray]
     zone: Hidden[str]
+    place: Hidden[str] = PARTITION
+
+
+class InstantJobs(Protocol):
+    """What runs and waits at an instant: tables with the column ``gpus``."""
+
+    @property
+    def at(self) -> int:
+        """The second."""
+
+    @property
+    def running(self) -> pl.DataFrame:
+        """Jobs that run."""
+
+    @property
+    def waiting(self) -> pl.DataFrame:
+        """Jobs that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +168,7 @@ class EtaPlan:
         cycle_s: seconds between two looks of the scheduler.
         level: the rules that are replayed.
         zone: of local times.
+        place: what jobs are submitted to: a partition, or a queue.
     """
 
     replays: int
@@ -150,6 +176,7 @@ class EtaPlan:
     cycle_s: int
     level: str
     zone: str
+    place: str = PARTITION
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +199,18 @@ def quantiles(waits: IntArray, tail: float, cycle_s: int) -> WaitQuantiles:
     return WaitQuantiles(p10, p50, p90)
 
 
-def check_possible(tables: StartReplays, job: NewJob) -> None:
+def check_possible(tables: StartsOfJobs, job: NewJob) -> None:
     """Refuse a job that can never start. Raises `UsageError` with the rule."""
     if reason := tables.refusal(0):
         raise UsageError(
             f"this job would never start: {RULES.get(reason, 'a limit forbids it')} "
-            f"({reason}; {job.gpus} GPUs on {job.nodes} nodes for {job.limit_s / 3600:g} h in "
+            f"({reason}; {job.gpus} GPUs on {job.nodes} nodes for {(job.limit_s or 0) / 3600:g} h in "
             f"partition {job.partition}, QOS {job.qos})"
         )
 
 
 def start_times(
-    tables: StartReplays, new: int, replays: int, seed: int,
+    tables: StartsOfJobs, new: int, replays: int, seed: int,
     progress: Callable[[float], None] | None = None,
 ) -> IntArray:  # fmt: skip
     """Return the wait of a new job in each replay; seconds, shape (replays,)."""
@@ -193,12 +220,12 @@ def start_times(
     return np.concatenate(waits)
 
 
-def _piece(draws: range, tables: StartReplays, new: int, seed: int) -> IntArray:
+def _piece(draws: range, tables: StartsOfJobs, new: int, seed: int) -> IntArray:
     return waits_of(tables, new, seed, draws)
 
 
 def soonest(
-    tables: StartReplays, others: list[Alternative], waits: IntArray, tail: float, plan: EtaPlan
+    tables: StartsOfJobs, others: list[Alternative], waits: IntArray, tail: float, plan: EtaPlan
 ) -> tuple[tuple[SoonerStart, ...], tuple[str, ...]]:
     """Return the three best ways to start sooner, and what would not start it sooner.
 
@@ -250,7 +277,7 @@ def soonest(
 
 
 def eta_results(
-    tables: StartReplays, instant: SiteInstant, job: NewJob, others: list[Alternative],
+    tables: StartsOfJobs, instant: InstantJobs, job: NewJob, others: list[Alternative],
     plan: EtaPlan, backtest: StartBacktest | None,
     progress: Callable[[float], None] | None = None,
 ) -> EtaResults:  # fmt: skip
@@ -311,6 +338,7 @@ def eta_results(
         level=plan.level,
         waits=waits,
         zone=plan.zone,
+        place=plan.place,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ Only what was known before the day counts, so all forecasts of one day share a t
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 
 from gpuplan.analysis.base.errors import OutputError
@@ -37,19 +38,31 @@ def kept_backtest(
     Returns:
         None where the log has too few jobs for a test.
     """
-    day = min(max(instant.at // DAY_S * DAY_S, instant.first), last_second(log))
+    day = min(day_of(instant.at, instant.first), last_second(log))
     key = key_of(
         "start-backtest", log=log.sha256, settings=settings_sha256, day=day, plan=asdict(plan)
     )
+    return kept(
+        key, lambda: backtest(log, instant_of(log, day), site, config, plan, progress)
+    )  # fmt: skip
+
+
+def day_of(at: int, first: int) -> int:
+    """Return the second until which a test of an instant may know: its day's first."""
+    return max(at // DAY_S * DAY_S, first)
+
+
+def kept(key: str, test: Callable[[], StartBacktest | None]) -> StartBacktest | None:
+    """Return a test that the cache keeps under a key, done where it does not have it yet."""
     try:
         cache = Cache(usual_folder())
     except OutputError:  # no home folder
         cache = None
     text = None if cache is None else cache.read(KIND, key)
     if text is not None:
-        kept = json.loads(text)
-        return None if kept is None else StartBacktest(**kept)
-    tested = backtest(log, instant_of(log, day), site, config, plan, progress)
+        values = json.loads(text)
+        return None if values is None else StartBacktest(**values)
+    tested = test()
     if cache is not None:
         cache.keep(KIND, key, json.dumps(None if tested is None else asdict(tested)))
     return tested

@@ -26,7 +26,10 @@ class NewJob:
         user, account, partition, qos: names.
         nodes: nodes that it takes; None for as few as can hold it.
         gpus: GPUs on all of them.
-        limit_s: its time limit; seconds.
+        limit_s: its time limit; seconds. None at a site of Kueue, where it changes no start.
+
+    At a site of Kueue the account is a namespace, the partition a ClusterQueue, the QOS a class of
+    priority, a node a pod, and there are no users.
     """
 
     user: str
@@ -35,7 +38,7 @@ class NewJob:
     qos: str
     nodes: int | None
     gpus: int
-    limit_s: int
+    limit_s: int | None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> NewJob:
@@ -91,11 +94,11 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     user, account = wish.user, wish.account
     if user is not None:
         rows = _of_names(rows, user=user)
-        account = account or _most(rows, "account") or ONE_NAME
+        account = account or most_common(rows, "account") or ONE_NAME
     elif account is not None:
         rows = _of_names(rows, account=account)
     if account is None:
-        account = _most(rows, "account") or ONE_NAME
+        account = most_common(rows, "account") or ONE_NAME
         assumed.append(f"account {account}: the one with the most jobs; --account names another")
     if user is None:
         user = NEW_USER
@@ -111,8 +114,8 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     qos = wish.qos
     if qos is None:
         of_size = _of_names(rows, partition=partition).filter(pl.col("gpus") >= wish.gpus)
-        likely = _most(of_size, "qos") or _most(_of_names(rows, partition=partition), "qos")
-        qos = likely or _most(rows, "qos") or "normal"
+        likely = most_common(of_size, "qos") or most_common(_of_names(rows, partition=partition), "qos")
+        qos = likely or most_common(rows, "qos") or "normal"
         if len(site.qos) > 1:
             assumed.append(f"QOS {qos}: --qos names another")
     return NewJob(user, account, partition, qos, *job, wish.limit_s), assumed
@@ -203,7 +206,7 @@ def _partition(wish: JobWish, site: SiteCluster, rows: pl.DataFrame, past: pl.Da
             pl.col("partition").is_in(able)
         )
         for least in (wish.gpus, 0):
-            if likely := _most(named.filter(pl.col("gpus") >= least), "partition"):
+            if likely := most_common(named.filter(pl.col("gpus") >= least), "partition"):
                 return likely
     return able[0]
 
@@ -214,7 +217,7 @@ def _of_names(rows: pl.DataFrame, **names: str) -> pl.DataFrame:
     return rows
 
 
-def _most(rows: pl.DataFrame, column: str) -> str | None:
+def most_common(rows: pl.DataFrame, column: str) -> str | None:
     """Return the most common name of a column; None where it has none."""
     counts = (
         rows[column]

@@ -49,7 +49,7 @@ def _all(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> Iterator[Alterna
         if fewer is not None:
             yield Alternative(FEWER_GPUS, counted(fewer.gpus, "GPU"), fewer)
     for part in PARTS:
-        limit = job.limit_s // part
+        limit = (job.limit_s or 0) // part
         if limit >= LEAST_LIMIT_S:
             yield Alternative(
                 SHORTER_LIMIT, f"limit of {_hours(limit)}", replace(job, limit_s=limit)
@@ -59,7 +59,7 @@ def _all(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> Iterator[Alterna
         if other is None:
             continue
         said = f"partition {partition.name}"
-        if partition.max_time is not None and partition.max_time < job.limit_s:
+        if partition.max_time is not None and partition.max_time < (job.limit_s or 0):
             other = replace(other, limit_s=partition.max_time)
             said += f" with a limit of {_hours(partition.max_time)}"
         yield Alternative(PARTITION, said, other)

@@ -16,6 +16,7 @@ from gpuplan.analysis.site.schema import StartCalibration
 from gpuplan.analysis.site.squeue import is_squeue, read_queue
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.quota_twin.forecast import ForecastPlan, quota_forecast
 from gpuplan.planner.requests.eta import EtaRequest
 from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
 from gpuplan.planner.site.eta import EtaPlan, EtaResults, check_possible, eta_results
@@ -25,6 +26,7 @@ from gpuplan.planner.site.new_job import JobWish, new_job
 from gpuplan.planner.site.sooner import alternatives
 from gpuplan.planner.site.start_tables import start_replays
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.quota_site import dump_of
 from gpuplan.planner.twin.calibrate import Progress, nothing
 from gpuplan.planner.twin.settings import config_of, level_config, site_of
 from gpuplan.planner.twin.workload import ONE_PARTITION, unknown_partition
@@ -65,6 +67,8 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
         UsageError: the job names what the site does not have, or can never start.
     """
     request.check()
+    if request.is_of_kueue:
+        return _quota_eta(request, progress)
     document, calibration = request.site()
     zone = calibration.time_zone
     is_queue = is_squeue(request.trace)
@@ -131,6 +135,35 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
             *(() if instant.finished.is_empty() else (DRAWN,)),
             NOT_MODELED,
         ),
+    )
+
+
+def _quota_eta(request: EtaRequest, progress: Progress) -> StartForecast:
+    """Return when a workload of Kueue has its quota. Raises as `eta`."""
+    document, calibration = request.quota_site()
+    log = dump_of(request.trace)
+    wish = JobWish(
+        request.gpus, request.nodes, 0, None, request.account, request.partition, request.qos
+    )
+    jobs, replays = QUICK_JOBS, QUICK_REPLAYS
+    if request.backtest:
+        jobs, replays = ALL_JOBS, min(request.replays, MOST_REPLAYS)
+    plan = ForecastPlan(
+        wish, request.at_s(calibration.time_zone), request.replays, request.seed,
+        BacktestPlan(jobs, replays, request.seed), not request.backtest, sha256_of(request.twin),
+    )  # fmt: skip
+    forecast = quota_forecast(
+        log, document, calibration, plan,
+        lambda share: progress(BACKTEST_SHARE + (1 - BACKTEST_SHARE) * share),
+        lambda share: progress(BACKTEST_SHARE * share),
+    )  # fmt: skip
+    limit = "--limit changes nothing: Kueue has no time limits" if request.limit else ""
+    return StartForecast(
+        request=request,
+        results=forecast.results,
+        inputs=(InputFile(str(log.path), log.sha256, log.jobs.height),),
+        warnings=forecast.warnings,
+        notes=(*forecast.notes, *filter(None, [limit])),
     )
 
 

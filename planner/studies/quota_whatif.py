@@ -6,7 +6,7 @@ from msgspec import structs
 
 from gpuplan.analysis.quota.git_site import site_before
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.workloads import KueueLog, read_kueue_log
+from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.quota_twin.calibrate import calibrate_quotas, work_warnings
@@ -17,7 +17,7 @@ from gpuplan.planner.quota_twin.what_if import quota_what_if
 from gpuplan.planner.requests.whatif import WhatIfRequest
 from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.quota_site import site_of_log
+from gpuplan.planner.studies.quota_site import dump_of, site_of_log
 
 
 def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]:
@@ -29,7 +29,7 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
         InputError: a file cannot be used.
         UsageError: no change is given, or one that the site cannot make.
     """
-    log = read_kueue_log(request.trace)
+    log = dump_of(request.trace)
     document, calibration, notes = _today(request, log)
     chosen = calibration.level
     calibration = structs.replace(calibration, level=request.level or chosen)

@@ -1,0 +1,138 @@
+"""When a workload would have its quota at a site of Kueue, and what would start sooner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import structs
+
+from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.workloads import KueueLog
+from gpuplan.analysis.site.schema import CalibrationTable
+from gpuplan.planner.quota.model import quota_model
+from gpuplan.planner.quota_twin.instant import quota_instant
+from gpuplan.planner.quota_twin.new_workload import QUEUE, QuotaSubmitter
+from gpuplan.planner.quota_twin.start_backtest import CYCLE_S, quota_backtest
+from gpuplan.planner.quota_twin.start_replays import quota_start_replays
+from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest
+from gpuplan.planner.site.eta import EtaPlan, EtaResults, eta_results
+from gpuplan.analysis.storage.cache import key_of
+from gpuplan.planner.site.kept_backtest import day_of, kept
+from gpuplan.planner.site.new_job import JobWish
+
+NOT_MODELED = (
+    "not modeled: admission checks, topology, node failures to come, and that others react; the "
+    "start is the reservation of quota"
+)
+DRAWN = (
+    "run times of unfinished workloads are drawn from what workloads like them did; later ones "
+    "come as in past weeks"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastPlan:
+    """How to forecast.
+
+    Attributes:
+        wish: the workload.
+        at: the second at which it is submitted; None for the end of the dump.
+        replays, seed: of the forecast.
+        test: the backtest to make; ``is_kept``: whether the cache, or the settings, may have it.
+        settings_sha256: of the file of settings.
+    """
+
+    wish: JobWish
+    at: int | None
+    replays: int
+    seed: int
+    test: BacktestPlan
+    is_kept: bool
+    settings_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaForecast:
+    """When a workload would start, and what the user should know, one sentence each."""
+
+    results: EtaResults
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def quota_forecast(
+    log: KueueLog, document: QuotaDocument, calibration: CalibrationTable, plan: ForecastPlan,
+    progress: Callable[[float], None], tests: Callable[[float], None],
+) -> QuotaForecast:  # fmt: skip
+    """Replay a site of Kueue from an instant on until a workload has its quota.
+
+    Args:
+        log: the dump. ``document``: the site. ``calibration``: the rules that count.
+        plan: how to forecast.
+        progress, tests: called with the share done of the forecast, and of its backtest.
+
+    Raises:
+        InputError: no workload is of the site.
+        UsageError: the workload names what the site does not have, or can never start.
+    """
+    model, level = quota_model(document), calibration.level
+    instant = quota_instant(log, document, model, plan.at)
+    submitter = QuotaSubmitter(model, instant)
+    job, assumed = submitter.job(plan.wish)
+    others = submitter.alternatives(job)
+    new = [submitter.workload(each) for each in (job, *(other.job for other in others))]
+    tables = quota_start_replays(instant, model, level, new)
+    tested: StartBacktest | None = None
+    stored = calibration.eta
+
+    def test(at: int | None = plan.at) -> StartBacktest | None:
+        known = instant if at == plan.at else quota_instant(log, document, model, at)
+        return quota_backtest(log, document, model, known, level, plan.test, tests)
+
+    if instant.finished.is_empty():
+        pass  # nothing tells how long workloads run
+    elif not plan.is_kept:
+        tested = test()
+    elif stored is not None and stored.until <= instant.at:
+        tested = StartBacktest(**structs.asdict(stored))
+    else:
+        day = day_of(instant.at, instant.first)
+        key = key_of(
+            "start-backtest", log=log.sha256, settings=plan.settings_sha256, day=day,
+            plan=structs_of(plan.test),
+        )  # fmt: skip
+        tested = kept(key, lambda: test(day))
+    results = eta_results(
+        tables, instant, job, others,
+        EtaPlan(plan.replays, plan.seed, CYCLE_S, level, "UTC", QUEUE), tested, progress,
+    )  # fmt: skip
+    warnings = []
+    if tested is None:
+        warnings.append("how often such intervals hold is unknown: too few past jobs to test")
+    if tables.unplaced:
+        warnings.append(
+            f"{counted(tables.unplaced, 'running workload')} do not fit the quotas of the "
+            "settings and are left out"
+        )
+    if forgotten := int((~instant.jobs["is_first"]).sum()):
+        warnings.append(
+            f"{counted(forgotten, 'workload')} evicted before: the dump keeps only their last "
+            "start, so that earlier instants show them as waiting"
+        )
+    return QuotaForecast(
+        results,
+        tuple(warnings),
+        (
+            *(f"assumed {text}" for text in assumed),
+            *instant.work.notes,
+            *(() if instant.finished.is_empty() else (DRAWN,)),
+            NOT_MODELED,
+        ),
+    )
+
+
+def structs_of(plan: BacktestPlan) -> dict[str, object]:
+    """Return the fields of a plan of tests."""
+    return {"jobs": plan.jobs, "replays": plan.replays, "seed": plan.seed}
