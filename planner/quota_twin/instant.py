@@ -101,6 +101,7 @@ def quota_instant(
     ended = began & (pl.col("end") <= moment).fill_null(False)
     known = came.with_columns(
         start=pl.when(began).then("start"),
+        admitted=pl.when(pl.col("admitted") <= moment).then("admitted"),
         end=pl.when(ended).then("end"),
         run_s=pl.when(ended).then("run_s").when(began).then(moment - pl.col("start")).otherwise(0),
     )

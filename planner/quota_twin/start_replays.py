@@ -13,6 +13,7 @@ from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.planner.quota.model import QuotaModel
 from gpuplan.planner.quota_twin.cases import replay_level
 from gpuplan.planner.quota_twin.instant import QuotaInstant
+from gpuplan.planner.quota_twin.levels import BORROWING, FIFO, QUOTAS
 from gpuplan.planner.site.draws import LEAST_SAMPLE, Arrivals, RunTimes, run_times
 from gpuplan.planner.site.start_replays import DAYS
 from gpuplan.simkit.arrays import IntArray
@@ -180,11 +181,15 @@ def _joined(*parts: ArrayLike) -> IntArray:
 
 
 def _placed(site: QuotaSite, level: str, jobs: QuotaJobs, running: IntArray, at: int) -> IntArray:
-    """Return the running workloads that have their quota under the rules of a level."""
+    """Return the running workloads that have their quota under the rules of a level.
+
+    They got it one after the other, whatever was evicted for them before.
+    """
     alone = replace(selected(jobs, running), run=np.full(running.size, DAYS * DAY_S + 1 + at))
     if not running.size:
         return running
-    run = replay_level(site, alone, level).run
+    without_evictions = level if level in (FIFO, QUOTAS) else BORROWING
+    run = replay_level(site, alone, without_evictions).run
     held = np.zeros(running.size, np.bool_)
     held[run.job[(run.start_s < at) & (run.end_s >= at)]] = True
     return running[held]
