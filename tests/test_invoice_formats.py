@@ -401,7 +401,7 @@ def test_a_damaged_file_is_read_or_refused(tmp_path_factory, at, added, removed)
 
 
 def test_every_format_is_recognized_by_its_own_columns():
-    assert set(INVOICE_FORMATS) == {"aws-cur", "focus"}
+    assert set(INVOICE_FORMATS) == {"aws-cur", "focus", "opencost"}
     for invoice_format in INVOICE_FORMATS.values():
         assert invoice_format.description
         for name in invoice_format.columns:

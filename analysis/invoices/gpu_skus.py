@@ -122,7 +122,8 @@ def gpus_of(sku: Sku, types: Sequence[str], named: Mapping[str, str]) -> SkuGpus
     gpu_type = gpu_type or _in_texts(texts, types)
     if gpu_type is None and _count(details):
         unknown = INSTANCE.search(texts)
-        gpu_type = unknown[0] if unknown else UNNAMED
+        only = types[0] if is_per_gpu and len(types) == 1 else UNNAMED
+        gpu_type = unknown[0] if unknown else only
     return None if gpu_type is None else SkuGpus(_as_known(gpu_type, types), hours * count)
 
 

@@ -13,8 +13,9 @@ from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.invoices.charges import AMOUNT, USAGE, Invoice
 from gpuplan.analysis.invoices.focus import FOCUS, NEEDED, as_focus
 from gpuplan.analysis.invoices.format import NOTHING, InvoiceCells, InvoiceFormat
+from gpuplan.analysis.invoices.opencost import open_opencost
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
-from gpuplan.analysis.kubernetes.refusals import opencost
+from gpuplan.analysis.kubernetes.refusals import OPENCOST_JSON, opencost
 from gpuplan.analysis.log_formats.registry import formats
 from gpuplan.analysis.reading.batch import ROW, Batch, Rows
 from gpuplan.analysis.reading.delimited import Layout, open_table
@@ -73,7 +74,7 @@ def read_invoice(paths: Sequence[Path], columns: Mapping[str, str] | None = None
             files.append(InputFile(str(source.path), digest, cells.cells.height))
             formats.append(invoice_format.name)
     if not frames:
-        raise InputError(paths[0], "has no invoice", expected="FOCUS or AWS CUR 2.0")
+        raise InputError(paths[0], "has no invoice", expected="FOCUS, AWS CUR 2.0 or OpenCost")
     everything, repeated = _without_repeats(pl.concat(frames))
     if repeated:
         warnings.append(f"{counted(repeated, 'charge')} in more than one file: counted once")
@@ -122,6 +123,8 @@ def _read_file(
 def _open(stream: SourceStream, head: Head) -> Rows:
     if head.is_parquet:
         return open_parquet(stream, nested_as_json=True)
+    if OPENCOST_JSON.match(head.data):
+        return open_opencost(stream)
     if (odd := odd_text(head)) is not None:
         raise odd
     return open_table(stream, lambda line: Layout(separator=likely_separator(line)))

@@ -12,13 +12,14 @@ import polars as pl
 from gpuplan.analysis.invoices.cur import CUR
 from gpuplan.analysis.invoices.focus import FOCUS
 from gpuplan.analysis.invoices.format import InvoiceFormat
+from gpuplan.analysis.invoices.opencost import OPENCOST
 from gpuplan.analysis.plugins import Registry
 
 INVOICE_FORMATS = Registry(
     "gpuplan.invoice_formats",
     "invoice format",
     InvoiceFormat,
-    (CUR, FOCUS),
+    (CUR, FOCUS, OPENCOST),
     calls={"charges": pl.DataFrame, "as_named": str},
     optional_calls={"recognizes": (str, NoneType)},
 )

@@ -32,7 +32,9 @@ FRACTION, FRACTION_DEVICES, MEMORY = "gpu-fraction", "gpu-fraction-num-devices",
 RESERVATIONS = "kai-resource-reservation"
 """The namespace of the pods by which KAI holds a whole GPU for those with shares of it."""
 NODE_REPLICAS, NODE_MEMORY = "nvidia.com/gpu.replicas", "nvidia.com/gpu.memory"
-PRODUCT_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+PRODUCT_LABELS = (
+    "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name",
+)  # fmt: skip
 INSTANCE_LABEL = "node.kubernetes.io/instance-type"
 TYPE_SUFFIX = re.compile(r"-(?:SHARED|MIG-.*)$")
 ALWAYS = "Always"
@@ -163,7 +165,7 @@ def gpus_of(
     Args:
         spec: of the pod.
         annotations: of the pod.
-        node: labels of its node; empty where they are not is_number.
+        node: labels of its node; empty where they are not known.
         more: resources that are GPUs at this site.
 
     Raises:

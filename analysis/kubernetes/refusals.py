@@ -19,10 +19,11 @@ LOOK_BYTES = 1 << 12
 ANSWER = re.compile(rb'\s*(?:\{\s*"status"\s*:\s*"(?:success|error)"|\[\s*\{\s*"metric"\s*:)')
 """How an answer of Prometheus starts, and the bare array of promtool."""
 METRIC_NAME = re.compile(rb'"__name__"\s*:\s*"([a-zA-Z0-9_:]{1,80})"')
-OPENCOST = re.compile(
+OPENCOST_JSON = re.compile(
     rb'\s*\{\s*"code"\s*:\s*\d+\s*,.*"(?:gpuCost|gpuHours|totalCost)"\s*:', re.DOTALL
 )
 OPENCOST_COLUMNS = frozenset({"Namespace", "Pod", "Container", "GPUCost", "TotalCost"})
+ALLOCATIONS = 'curl -sG "$OPENCOST/allocation/compute" -d window=30d -d step=1d -d aggregate=pod'
 COMMANDS = (
     "kubectl get pods,jobs,nodes -A -o json > kube.json (with Kueue: kubectl get "
     "workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A -o json)"
@@ -68,20 +69,31 @@ def other_answer(path: Path, data: bytes) -> InputError | None:
 
 
 def opencost(path: Path, data: bytes, columns: Collection[str]) -> InputError | None:
-    """Return the error for allocations of OpenCost, which are not read; None for anything else.
+    """Return the error for allocations of OpenCost in place of a log; None for anything else.
+
+    Those of its API are an invoice. Its daily CSV is none: it has the mean of the GPUs of a pod, and
+    not for how many minutes of the day.
 
     Args:
         path: of the file.
         data: its first bytes.
         columns: of its first line, if it is a table.
     """
-    if not OPENCOST.match(data) and not OPENCOST_COLUMNS <= set(columns):
+    if not OPENCOST_JSON.match(data) and not OPENCOST_COLUMNS <= set(columns):
         return None
+    if not OPENCOST_JSON.match(data):
+        return InputError(
+            path,
+            "has allocations of OpenCost as its daily CSV: the mean GPUs of pods, without the "
+            "minutes that they ran, so no GPU-hours",
+            expected="the JSON of /allocation/compute, whose allocations have gpuHours",
+            hint=f"{ALLOCATIONS} > opencost.json; gpuplan bill LOG --invoice opencost.json; the "
+            "jobs of the same Prometheus: kube-metrics, docs/formats/kubernetes.md",
+        )
     return InputError(
         path,
-        "has allocations of OpenCost: dollars of pods by window, without submissions and waits; "
-        "gpuplan does not read them",
-        expected="a job log, and for dollars a price list or an invoice",
-        hint="jobs of the same Prometheus: kube-metrics, docs/formats/kubernetes.md; dollars: "
-        "gpuplan bill LOG --contracts FILE, or --invoice with FOCUS or AWS CUR 2.0",
+        "has allocations of OpenCost: dollars of pods by window, without submissions and waits",
+        expected="a job log",
+        hint=f"gpuplan bill LOG --invoice {path}; the jobs of the same Prometheus: kube-metrics, "
+        "docs/formats/kubernetes.md",
     )

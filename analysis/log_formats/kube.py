@@ -34,7 +34,8 @@ from gpuplan.analysis.kubernetes.pods import (
     pod_run,
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
+from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 

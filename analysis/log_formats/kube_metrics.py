@@ -27,7 +27,8 @@ from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
 from gpuplan.analysis.kubernetes.refusals import ANSWER
 from gpuplan.analysis.kubernetes.series import LINE, LabelledSeries, SeriesFile, read_series
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
+from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Refused, Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.storage.files import read_small

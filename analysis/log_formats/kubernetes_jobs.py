@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 
 import polars as pl
 
@@ -20,7 +19,6 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
-from gpuplan.analysis.price_formats.instances import instances
 from gpuplan.analysis.reading.batch import EARLY, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
@@ -73,12 +71,6 @@ def kept_columns(
     names = ("partition", "recorded_priority", "reason", "node_list")
     scheduler = {name: SCHEDULER_COLUMNS[name] for name in names}
     return {**QUEUE_COLUMNS, **scheduler, **RUN_COLUMNS}
-
-
-@cache
-def instance_models() -> Mapping[str, str]:
-    """Return instance type in lower case -> GPU model."""
-    return {name: model for name, (model, _) in instances().items()}
 
 
 def job_plan(context: SourceContext) -> ReadingPlan:

@@ -20,7 +20,8 @@ from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
 from gpuplan.analysis.kubernetes.pods import Surroundings
 from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
+from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 

@@ -21,7 +21,8 @@ from gpuplan.analysis.kubernetes.jobs import (
 )
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import instance_models, job_plan, kept_columns
+from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Refused, Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 

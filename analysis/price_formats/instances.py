@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from csv import DictReader
 from fractions import Fraction
 from functools import cache
@@ -21,3 +22,9 @@ def instances() -> dict[str, tuple[str, Fraction]]:
         for row in DictReader(lines):
             table[row["instance"].lower()] = (row["gpu_type"], Fraction(row["gpus"]))
     return table
+
+
+@cache
+def instance_models() -> Mapping[str, str]:
+    """Return instance type in lower case -> GPU model."""
+    return {name: model for name, (model, _) in instances().items()}

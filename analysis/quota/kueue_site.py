@@ -15,8 +15,8 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.job_table.gpu_names import gpu_name
-from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.kubernetes.gpus import clean_type, is_gpu, type_of_labels
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.quota.objects import (
     COMMAND,
     SiteObject,
@@ -49,10 +49,6 @@ KINDS = {
 """Group and kind of an object -> its table."""
 TABLES = tuple(dict.fromkeys(KINDS.values()))
 VERSIONS = ("v1alpha1", "v1beta1", "v1beta2", "v1", "v2")
-PRODUCT_LABELS = (
-    "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name",
-)  # fmt: skip
-STRIPPED = re.compile(r"-(SHARED|MIG-[0-9]g\.[0-9]+gb)$")
 KAI_COMMAND = "kubectl get queues.scheduling.run.ai,nodes -o json > kai.json"
 
 
@@ -97,17 +93,11 @@ class QuotaDocument:
         """Return the GPU type of a flavor: of the labels of its nodes, else its name."""
         spec = self.tables.get("flavor", {}).get(flavor, {})
         labels = spec.get("nodeLabels", {})
-        product = next((labels[key] for key in PRODUCT_LABELS if key in labels), flavor)
-        return type_of(product)
+        return type_of_labels(labels, instance_models()) or clean_type(flavor) or flavor
 
     def copy(self) -> QuotaDocument:
         """Return the same settings apart."""
         return deepcopy(self)
-
-
-def type_of(product: str) -> str:
-    """Return the GPU type of a product as a label has it, or of a flavor's name."""
-    return gpu_name(STRIPPED.sub("", product))
 
 
 def read_quota_site(path: Path) -> QuotaDocument:
@@ -226,8 +216,9 @@ def _node(thing: SiteObject, content: Mapping[str, Any]) -> dict[str, Any]:
                     f"{amount!r}", expected=str(error),
                 ) from None  # fmt: skip
     labels = table_in(table_in(content, "metadata"), "labels")
-    product = next((labels[key] for key in PRODUCT_LABELS if key in labels), "")
-    return {"gpus": gpus, **({"type": type_of(str(product))} if product else {})}
+    words = {key: value for key, value in labels.items() if isinstance(value, str)}
+    kind = type_of_labels(words, instance_models())
+    return {"gpus": gpus, **({"type": kind} if kind else {})}
 
 
 def _check(document: QuotaDocument) -> None:

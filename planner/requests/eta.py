@@ -94,7 +94,9 @@ class EtaRequest(StudyRequest):
     ] = None
     account: Annotated[
         str | None,
-        Opt("The account, of Kueue the namespace. Default: that of the user's jobs.", metavar="NAME"),
+        Opt(
+            "The account, of Kueue the namespace. Default: that of the user's jobs.", metavar="NAME"
+        ),
     ] = None
     partition: Annotated[
         str | None,

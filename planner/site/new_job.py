@@ -114,7 +114,9 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     qos = wish.qos
     if qos is None:
         of_size = _of_names(rows, partition=partition).filter(pl.col("gpus") >= wish.gpus)
-        likely = most_common(of_size, "qos") or most_common(_of_names(rows, partition=partition), "qos")
+        likely = most_common(of_size, "qos") or most_common(
+            _of_names(rows, partition=partition), "qos"
+        )
         qos = likely or most_common(rows, "qos") or "normal"
         if len(site.qos) > 1:
             assumed.append(f"QOS {qos}: --qos names another")

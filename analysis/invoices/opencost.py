@@ -1,0 +1,200 @@
+"""Allocations of OpenCost: the JSON of ``/allocation/compute``, a map of allocations per step.
+
+The GPU dollars of an allocation are one charge with its GPU-hours, all else is another one. What is
+idle is unused capacity. An allocation does not say of which type its GPUs are: a label, or the name
+of the node, may, and else they are of the only type of the log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+import msgspec
+import polars as pl
+from msgspec import Struct
+from msgspec import field as member
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.invoices.charges import STANDARD, UNUSED_CAPACITY, USAGE
+from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat
+from gpuplan.analysis.kubernetes.gpus import PRODUCT_LABELS
+from gpuplan.analysis.kubernetes.refusals import ALLOCATIONS
+from gpuplan.analysis.reading.batch import Refused, Rows
+from gpuplan.analysis.reading.records import Flat, open_rows
+from gpuplan.analysis.reading.source import SourceStream
+
+IDLE = "__idle__"
+COLUMNS = (
+    "name", "part", "node", "labels", "window.start", "window.end", "gpuHours", "cost",
+)  # fmt: skip
+"""Of the rows that allocations become: one for the GPUs, one for all else (``part``). ``labels`` are
+those that name GPUs, one a line."""
+GPUS, REST = "gpus", "rest"
+OTHER = "CPUs, memory, storage and network"
+
+
+class _Window(Struct):
+    start: str | None = None
+    end: str | None = None
+
+
+class _Properties(Struct):
+    node: str | None = None
+    labels: dict[str, str] | None = None
+
+
+class _Allocation(Struct):
+    name: str | None = None
+    properties: _Properties | None = None
+    window: _Window | None = None
+    start: str | None = None
+    end: str | None = None
+    minutes: float | None = None
+    gpu_count: float | None = member(name="gpuCount", default=None)
+    gpu_hours: float | None = member(name="gpuHours", default=None)
+    gpu_cost: float | None = member(name="gpuCost", default=None)
+    adjustment: float | None = member(name="gpuCostAdjustment", default=None)
+    total_cost: float | None = member(name="totalCost", default=None)
+
+
+class _Answer(Struct):
+    code: int = 0
+    message: str | None = None
+    data: list[dict[str, _Allocation] | None] | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Answer, strict=False)
+
+
+def open_opencost(stream: SourceStream) -> Rows:
+    """Open the allocations of an answer.
+
+    Raises:
+        InputError: it is not JSON of allocations, or OpenCost says that it failed.
+    """
+    data = stream.to_file().read_bytes()
+    try:
+        answer = _DECODER.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(
+            stream.path, f"cannot be read as allocations of OpenCost ({error})",
+            expected="the whole answer of /allocation/compute", hint=ALLOCATIONS,
+        ) from None  # fmt: skip
+    if answer.code != 200:
+        raise InputError(
+            stream.path, f"OpenCost says that it failed: {answer.code} {answer.message or ''}",
+            expected="code 200", hint=ALLOCATIONS,
+        )  # fmt: skip
+    allocations = [
+        (key, allocation) for step in answer.data or () for key, allocation in (step or {}).items()
+    ]
+    return open_rows(partial(_rows, allocations), COLUMNS)
+
+
+def _rows(
+    allocations: Sequence[tuple[str, _Allocation]], wanted: Sequence[str]
+) -> Iterator[Flat | Refused]:
+    parts = ((key, cells) for key, allocation in allocations for cells in _parts(key, allocation))
+    for number, (key, cells) in enumerate(parts, start=1):
+        yield number, tuple(cells.get(name) for name in wanted), key
+
+
+def _parts(key: str, allocation: _Allocation) -> Iterator[Mapping[str, str | None]]:
+    """Yield the GPUs of an allocation, and the rest of it, as cells."""
+    properties = allocation.properties or _Properties()
+    window = allocation.window or _Window(allocation.start, allocation.end)
+    labels = properties.labels or {}
+    hours = allocation.gpu_hours
+    if hours is None and allocation.gpu_count is not None and allocation.minutes is not None:
+        hours = allocation.gpu_count * allocation.minutes / 60
+    gpu_cost = _exact(allocation.gpu_cost) + _exact(allocation.adjustment)
+    rest = gpu_cost if allocation.total_cost is None else _exact(allocation.total_cost)
+    named = [labels[name] for name in GPU_LABELS if labels.get(name)]
+    shared = {
+        "name": allocation.name or key,
+        "node": properties.node or None,
+        "labels": "\n".join(named) or None,
+        "window.start": window.start,
+        "window.end": window.end,
+    }
+    if gpu_cost or hours:
+        gpu_hours = f"{_exact(hours):f}"
+        yield {**shared, "part": GPUS, "gpuHours": gpu_hours, "cost": f"{gpu_cost:f}"}
+    if rest != gpu_cost or not (gpu_cost or hours):
+        yield {**shared, "part": REST, "cost": f"{rest - gpu_cost:f}"}
+
+
+GPU_LABELS = tuple(
+    form
+    for label in (*PRODUCT_LABELS, "node.kubernetes.io/instance-type")
+    for form in (label, label.replace("/", "_").replace(".", "_").replace("-", "_"))
+)
+"""Labels that name GPUs or instances, also as Prometheus writes them."""
+
+
+def _exact(value: float | None) -> Decimal:
+    """Return a number as it is written; 0 for none."""
+    return Decimal(0) if value is None else Decimal(repr(value))
+
+
+def _recognizes(columns: Sequence[str]) -> str | None:
+    return "allocations by window" if set(COLUMNS) <= set(columns) else None
+
+
+def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
+    """Return the charges of allocations. Raises `InputError` where a cell cannot be read."""
+    begin = cells.instant("window.start")
+    cells.need_cells("window.start", begin, "the time at which the window starts")
+    name, node = cells.text("name"), cells.text("node")
+    is_gpu = cells.text("part") == GPUS
+    is_idle = is_gpu & name.str.starts_with(IDLE)
+    cost = cells.amount("cost")
+
+    def of_gpus(words: pl.Series | str, others: str | None) -> pl.Series:
+        """Return words for the GPUs, and others for the rest."""
+        rows = [words if isinstance(words, pl.Series) else _same(words, len(cost))]
+        return rows[0].zip_with(is_gpu, _same(others, len(cost)).cast(pl.String))
+
+    return cells.frame(
+        {
+            "kind": _same(USAGE, len(cost)).set(is_idle, UNUSED_CAPACITY),
+            "month": cells.month("window.start"),
+            "month_begin_us": begin,
+            "begin_us": begin,
+            "end_us": cells.period_end("window.end", begin),
+            "billed": cost,
+            "effective": cost,
+            "quantity": cells.amount("gpuHours"),
+            "unit": of_gpus("GPU-Hours", "allocation"),
+            "pricing": of_gpus(STANDARD, None),
+            "sku": of_gpus(node.zip_with(node.is_not_null(), name), None),
+            "service": of_gpus("GPUs", OTHER),
+            "service_category": of_gpus("Compute", "Other"),
+            "texts": of_gpus(cells.text("labels").fill_null(""), ""),
+            "details": of_gpus(json.dumps({"GpuCount": 1}), None),
+        }
+    )
+
+
+def _same(value: Any, count: int) -> pl.Series:
+    return pl.Series([value]).new_from_index(0, count)
+
+
+def as_opencost(column: str) -> str:
+    """Return the name of a column: as it is."""
+    return column
+
+
+OPENCOST = InvoiceFormat(
+    name="opencost",
+    description="allocations of OpenCost, JSON",
+    source="opencost.io",
+    columns=COLUMNS,
+    as_named=as_opencost,
+    recognizes=_recognizes,
+    charges=opencost_charges,
+)

@@ -1,0 +1,122 @@
+"""Allocations of OpenCost beside a log: GPUs, idle ones, and the rest; worked by hand."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from support_invoices import write_log
+
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.invoices.read import read_invoice
+
+
+def allocation(day, name="p1", *, hours=96.0, gpus=200.0, total=230.5, node="gpu-1", **more):
+    """Return an allocation of a day of January 2026."""
+    start, end = (f"2026-01-{number:02}T00:00:00Z" for number in (day, day + 1))
+    return {
+        "name": name,
+        "properties": {"node": node, "pod": name, "namespace": "team-a",
+                       "labels": more.pop("labels", None)},
+        "window": {"start": start, "end": end}, "start": start, "end": end,
+        "minutes": 1440, "gpuCount": 4, "gpuHours": hours, "gpuCost": gpus, "totalCost": total,
+        **more,
+    }  # fmt: skip
+
+
+def idle(day):
+    return allocation(day, "__idle__", hours=None, gpus=50.0, total=60.0, node="", gpuCount=None)
+
+
+def write(path, *steps, code=200, **more):
+    data = [{each["name"]: each for each in step} for step in steps]
+    path.write_text(json.dumps({"code": code, "data": data, **more}, indent=1))
+    return path
+
+
+def test_an_allocation_is_a_charge_for_gpus_and_one_for_the_rest(tmp_path):
+    cpu = allocation(6, "cpu", hours=0.0, gpus=0.0, total=7.25)
+    path = write(tmp_path / "o.json", [allocation(5), idle(5)], [allocation(6), cpu])
+    invoice = read_invoice([path])
+    rows = invoice.charges.select("kind", "effective", "quantity", "unit").rows()
+    assert rows == [
+        ("usage", Decimal(200), Decimal(96), "GPU-Hours"),
+        ("usage", Decimal("30.5"), None, "allocation"),
+        ("unused_capacity", Decimal(50), Decimal(0), "GPU-Hours"),
+        ("usage", Decimal(10), None, "allocation"),
+        ("usage", Decimal(200), Decimal(96), "GPU-Hours"),
+        ("usage", Decimal("30.5"), None, "allocation"),
+        ("usage", Decimal("7.25"), None, "allocation"),
+    ]
+    assert invoice.formats == ("opencost",) and not invoice.warnings
+    assert invoice.charges["month"].unique().to_list() == ["2026-01"]
+
+
+def test_missing_numbers_and_adjustments(tmp_path):
+    no_hours = allocation(5, "a", hours=None, gpus=1e-05, total=None, gpuCostAdjustment=2.0)
+    path = write(tmp_path / "o.json", [no_hours], [])
+    row = read_invoice([path]).charges.row(0, named=True)
+    assert (row["quantity"], row["effective"]) == (96, Decimal("2.00001"))  # 4 GPUs for a day
+
+
+@pytest.fixture
+def bill(gpuplan, tmp_path):
+    """Return what a bill says of an invoice beside a log of 4 H100 for 44 hours."""
+
+    def made(path, *options):
+        job = ("team-a", "2026-01-05T00:00:00Z", "2026-01-06T20:00:00Z", 4, "H100")
+        log = write_log(tmp_path / "jobs.csv", [job])
+        code, out, err = gpuplan(
+            "bill", log, "--invoice", path, "--output-format", "json", *options
+        )
+        assert code == 0, err
+        return json.loads(out)["results"]["invoice"]
+
+    return made
+
+
+def test_the_log_explains_what_its_jobs_held(bill, tmp_path):
+    cpu = allocation(6, "cpu", hours=0.0, gpus=0.0, total=7.25)
+    path = write(tmp_path / "o.json", [allocation(5), idle(5)], [allocation(6), idle(6), cpu])
+    found = bill(path)
+    lines = {line["kind"]: line for line in found["lines"] if line["kind"] != "invoice"}
+    # On 6 January 96 GPU-hours are billed and 80 are in the log: 200 * 80 / 96 is explained.
+    assert lines["log"]["effective_usd"] == round(200 + 200 * 80 / 96, 2)
+    assert lines["not_in_log"]["effective_usd"] == round(200 * 16 / 96, 2)
+    assert lines["unused_capacity"]["effective_usd"] == pytest.approx(100)
+    total = sum(line["effective_usd"] for line in lines.values())
+    assert total == pytest.approx(2 * 230.5 + 2 * 60 + 7.25)
+
+
+@pytest.mark.parametrize(
+    ("where", "options"),
+    [
+        ({"labels": {"nvidia_com_gpu_product": "NVIDIA-A100-SXM4-80GB"}}, ()),
+        ({"labels": {"node.kubernetes.io/instance-type": "p4de.24xlarge"}}, ()),
+        ({"node": "pool-a100-80gb-3"}, ()),
+        ({"node": "n7"}, ("--sku", "n7=A100-80GB")),
+    ],
+)
+def test_what_tells_the_gpu_type(bill, tmp_path, where, options):
+    path = write(tmp_path / "o.json", [allocation(5, **where)])
+    found = bill(path, "--price", "H100=2", *options)
+    row = next(row for row in found["gpu_types"] if row["billed_gpu_h"])
+    assert row["gpu_type"].startswith("A100") and row["log_gpu_h"] == 0  # the log has H100 alone
+    assert row["billed_gpu_h"] == 96
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"code": 500, "message": "boom", "data": [{"a": {"gpuCost": 1}}]}', "failed: 500 boom"),
+        ('{"code": 200, "data": [{"a": {"gpuCost": "x", "totalCost": 1}}]}', "cannot be read"),
+        ('{"code": 200, "data": [{"a": {"gpuCost": 1, "totalCost": 2}}]}', "window.start.*empty"),
+        ('{"code": 200, "data": [{"a": {"gpuCost": 1, "totalCost"', "cannot be read"),
+        ("Date,Namespace,Pod,Container,GPUs,GPUCost,TotalCost\n2026-01-05,n,p,c,8,20,21\n",
+         "no GPU-hours.*\n  next: curl .*--invoice"),
+    ],
+)  # fmt: skip
+def test_answers_that_are_no_bill_are_refused(tmp_path, text, said):
+    path = tmp_path / "o.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=said):
+        read_invoice([path])
