@@ -92,7 +92,10 @@ def test_kueues_last_reason_counts_until_the_reservation(tmp_path):
 
 def test_what_still_waits_is_listed_by_kueues_reason(tmp_path):
     a = checked("a", 0, 0, 0, 4 * HOUR, gpus=8)
-    b, c, d = (workload(name, "team-a", at, gpus=4) for name, at in zip("bcd", (0, 1800, 3600)))
+    b, c, d = (
+        workload(name, "team-a", at, gpus=4)
+        for name, at in zip("bcd", (0, 1800, 3600), strict=True)
+    )
     for made in (b, c):
         made["status"]["conditions"] = [
             condition("QuotaReserved", 3600, "WaitingForQuota", status="False")

@@ -8,6 +8,7 @@ of the node, may, and else they are of the only type of the log.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -21,7 +22,7 @@ from msgspec import field as member
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.invoices.charges import STANDARD, UNUSED_CAPACITY, USAGE
 from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat
-from gpuplan.analysis.kubernetes.gpus import PRODUCT_LABELS
+from gpuplan.analysis.kubernetes.gpus import INSTANCE_LABEL, PRODUCT_LABELS, clean_type
 from gpuplan.analysis.kubernetes.refusals import ALLOCATIONS
 from gpuplan.analysis.reading.batch import Refused, Rows
 from gpuplan.analysis.reading.records import Flat, open_rows
@@ -29,10 +30,10 @@ from gpuplan.analysis.reading.source import SourceStream
 
 IDLE = "__idle__"
 COLUMNS = (
-    "name", "part", "node", "labels", "window.start", "window.end", "gpuHours", "cost",
+    "name", "part", "sku", "instance", "window.start", "window.end", "gpuHours", "cost",
 )  # fmt: skip
-"""Of the rows that allocations become: one for the GPUs, one for all else (``part``). ``labels`` are
-those that name GPUs, one a line."""
+"""Of the rows that allocations become: one for the GPUs, one for all else (``part``). ``sku`` is
+the GPU type that a label names, else the node; ``instance`` the instance type of a label."""
 GPUS, REST = "gpus", "rest"
 OTHER = "CPUs, memory, storage and network"
 
@@ -113,11 +114,12 @@ def _parts(key: str, allocation: _Allocation) -> Iterator[Mapping[str, str | Non
         hours = allocation.gpu_count * allocation.minutes / 60
     gpu_cost = _exact(allocation.gpu_cost) + _exact(allocation.adjustment)
     rest = gpu_cost if allocation.total_cost is None else _exact(allocation.total_cost)
-    named = [labels[name] for name in GPU_LABELS if labels.get(name)]
+    label = {name: labels.get(name) or labels.get(as_metric(name)) for name in GPU_LABELS}
+    product = next((label[name] for name in PRODUCT_LABELS if label[name]), None)
     shared = {
         "name": allocation.name or key,
-        "node": properties.node or None,
-        "labels": "\n".join(named) or None,
+        "sku": clean_type(product or "") or properties.node or allocation.name or key,
+        "instance": label[INSTANCE_LABEL],
         "window.start": window.start,
         "window.end": window.end,
     }
@@ -128,12 +130,12 @@ def _parts(key: str, allocation: _Allocation) -> Iterator[Mapping[str, str | Non
         yield {**shared, "part": REST, "cost": f"{rest - gpu_cost:f}"}
 
 
-GPU_LABELS = tuple(
-    form
-    for label in (*PRODUCT_LABELS, "node.kubernetes.io/instance-type")
-    for form in (label, label.replace("/", "_").replace(".", "_").replace("-", "_"))
-)
-"""Labels that name GPUs or instances, also as Prometheus writes them."""
+GPU_LABELS = (*PRODUCT_LABELS, INSTANCE_LABEL)
+
+
+def as_metric(label: str) -> str:
+    """Return a label as Prometheus writes it."""
+    return re.sub(r"[^a-zA-Z0-9]", "_", label)
 
 
 def _exact(value: float | None) -> Decimal:
@@ -149,9 +151,8 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
     """Return the charges of allocations. Raises `InputError` where a cell cannot be read."""
     begin = cells.instant("window.start")
     cells.need_cells("window.start", begin, "the time at which the window starts")
-    name, node = cells.text("name"), cells.text("node")
     is_gpu = cells.text("part") == GPUS
-    is_idle = is_gpu & name.str.starts_with(IDLE)
+    is_idle = is_gpu & cells.text("name").str.starts_with(IDLE)
     cost = cells.amount("cost")
 
     def of_gpus(words: pl.Series | str, others: str | None) -> pl.Series:
@@ -171,10 +172,10 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
             "quantity": cells.amount("gpuHours"),
             "unit": of_gpus("GPU-Hours", "allocation"),
             "pricing": of_gpus(STANDARD, None),
-            "sku": of_gpus(node.zip_with(node.is_not_null(), name), None),
+            "sku": of_gpus(cells.text("sku"), None),
             "service": of_gpus("GPUs", OTHER),
             "service_category": of_gpus("Compute", "Other"),
-            "texts": of_gpus(cells.text("labels").fill_null(""), ""),
+            "texts": of_gpus(cells.text("instance").fill_null(""), ""),
             "details": of_gpus(json.dumps({"GpuCount": 1}), None),
         }
     )

@@ -71,8 +71,8 @@ def other_answer(path: Path, data: bytes) -> InputError | None:
 def opencost(path: Path, data: bytes, columns: Collection[str]) -> InputError | None:
     """Return the error for allocations of OpenCost in place of a log; None for anything else.
 
-    Those of its API are an invoice. Its daily CSV is none: it has the mean of the GPUs of a pod, and
-    not for how many minutes of the day.
+    Those of its API are an invoice. Its daily CSV is none: it has the mean GPUs of a pod, and not
+    for how many minutes of the day.
 
     Args:
         path: of the file.

@@ -124,7 +124,7 @@ def yaml_objects(file: Path, text: bytes) -> Iterator[SiteObject]:
             if isinstance(item, dict):
                 yield SiteObject.of(file, item)
             elif item is not None:
-                raise InputError(file, f"found {str(item)[:60]!r}", expected=EXPECTED)
+                raise InputError(file, f"found {str(item)[:60]!r}", expected=EXPECTED, hint=COMMAND)
 
 
 def _yaml(file: Path, text: bytes) -> Iterator[Any]:
@@ -158,7 +158,12 @@ def _check_size(file: Path, document: Any) -> None:
         value, depth = waiting.pop()
         left -= 1
         if left < 0 or depth > MOST_DEEP:
-            raise InputError(file, "is too large or nested too deeply", expected=EXPECTED)
+            raise InputError(
+                file,
+                "is too large or nested too deeply, with its aliases written out",
+                expected=EXPECTED,
+                hint=f"write objects without aliases (&, *): {COMMAND}",
+            )
         if isinstance(value, dict):
             waiting += [(inner, depth + 1) for inner in value.values()]
         elif isinstance(value, list):

@@ -11,6 +11,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
+from gpuplan.analysis.storage.cache import key_of
 from gpuplan.planner.quota.model import quota_model
 from gpuplan.planner.quota_twin.instant import quota_instant
 from gpuplan.planner.quota_twin.new_workload import QUEUE, QuotaSubmitter
@@ -18,7 +19,6 @@ from gpuplan.planner.quota_twin.start_backtest import CYCLE_S, quota_backtest
 from gpuplan.planner.quota_twin.start_replays import quota_start_replays
 from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest
 from gpuplan.planner.site.eta import EtaPlan, EtaResults, eta_results
-from gpuplan.analysis.storage.cache import key_of
 from gpuplan.planner.site.kept_backtest import day_of, kept
 from gpuplan.planner.site.new_job import JobWish
 

@@ -169,7 +169,7 @@ class WhatIfRequest(SiteRequest):
         tuple[str, ...],
         Opt(
             "Change a setting of twin.toml, for example qos.normal.MaxTRESPU.gpu=32, or of Kueue "
-            "clusterqueue.team-a.nominalQuota=16 or =+8; may be repeated.",
+            "clusterqueue.team-a.nominalQuota=16, =+8 or =-8; may be repeated.",
             flag="--set",
             key="set",
             metavar="KEY=VALUE",

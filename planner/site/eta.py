@@ -204,8 +204,8 @@ def check_possible(tables: StartsOfJobs, job: NewJob) -> None:
     if reason := tables.refusal(0):
         raise UsageError(
             f"this job would never start: {RULES.get(reason, 'a limit forbids it')} "
-            f"({reason}; {job.gpus} GPUs on {job.nodes} nodes for {(job.limit_s or 0) / 3600:g} h in "
-            f"partition {job.partition}, QOS {job.qos})"
+            f"({reason}; {job.gpus} GPUs on {job.nodes} nodes for "
+            f"{(job.limit_s or 0) / 3600:g} h in partition {job.partition}, QOS {job.qos})"
         )
 
 
