@@ -23,7 +23,7 @@ from gpuplan.analysis.ingest.ingest import LogReader, log_reader
 from gpuplan.analysis.job_table.log_options import LogAccount, LogOptions
 from gpuplan.analysis.job_table.schema import TRACE_COLUMNS, Provenance
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.log_formats.kubernetes_jobs import WAIT_HAS_ATTEMPTS
+from gpuplan.analysis.log_formats.kubernetes_jobs import NO_TYPE, WAIT_HAS_ATTEMPTS
 from gpuplan.analysis.reading.batch import OTHER_DEVICES
 from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
 from gpuplan.analysis.reading.rejects import rejects_path
@@ -36,7 +36,7 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.trace.trace import read_trace as read_canonical
 
 LOG = logging.getLogger("gpuplan")
-TOLD = (LOCAL_TIMES, OTHER_DEVICES, WAIT_HAS_ATTEMPTS)
+TOLD = (LOCAL_TIMES, OTHER_DEVICES, WAIT_HAS_ATTEMPTS, NO_TYPE)
 """Notes of a trace without which its dates, GPUs or waits may be misread."""
 KIND = "logs"
 """Folder of the traces of logs in the cache."""

@@ -19,7 +19,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
-from gpuplan.analysis.reading.batch import EARLY, Tally
+from gpuplan.analysis.reading.batch import EARLY, WITHOUT_GPUS, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds
@@ -27,7 +27,7 @@ from gpuplan.analysis.reading.times import seconds
 STATE = CANONICAL["state"]
 A_TIME = "a time"
 LEFT_OUT = {
-    "without_gpus": "pods or workloads without GPUs left out (--include-cpu keeps them)",
+    WITHOUT_GPUS: "pods or workloads without GPUs left out (gpuplan ingest --include-cpu keeps them)",
     "pending": "pods or workloads that have not started left out",
     "deleted": "deleted before they started",
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",
@@ -58,6 +58,10 @@ NOTES = {
     "controller": "jobs known by their controller only (their pods are gone: requested GPUs count)",
 }  # fmt: skip
 """Machine word -> what is counted of the jobs."""
+NO_TYPE = (
+    "jobs whose GPU type nothing tells (give the nodes, of metrics kube_node_labels, in another "
+    "file, or gpuplan ingest --node-types FILE)"
+)
 WAIT_HAS_ATTEMPTS = (
     "jobs evicted and admitted again, of which the log has the last admission only: their wait "
     "includes lost attempts (a watch stream has them all)"
@@ -133,6 +137,7 @@ def job_plan(context: SourceContext) -> ReadingPlan:
             Tally("jobs that never started (no duration)", pl.col("state").is_in(
                 ["not_started", "cancelled"]) & pl.col("wait_end").is_null()),
             Tally(EARLY, wait_s < 0),
+            Tally(NO_TYPE, pl.col("gpu_type").is_null() & (pl.col("num_gpus") > 0)),
             *(Tally(what, words.list.contains(word)) for word, what in NOTES.items()),
             Tally(WAIT_HAS_ATTEMPTS, pl.col("wait_includes_attempts").fill_null(False)),
         ),

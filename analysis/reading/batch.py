@@ -15,6 +15,8 @@ OTHER_DEVICES = (
 """The name of the `Tally` of jobs on other accelerators."""
 CUT_OFF = "cut_off"
 """Why the last line of a file that ends in the middle of it is refused."""
+WITHOUT_GPUS = "without_gpus"
+"""Why an object of Kubernetes is left out that requests no GPUs."""
 EARLY = "jobs that start before their submission (no wait recorded)"
 """The name of the `Tally` of negative waits."""
 SET_BACK = "runs an hour longer than End - Start, as clocks were set back meanwhile"
