@@ -7,10 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import msgspec
-from msgspec import Struct
-from msgspec import field as member
 
-from gpuplan.analysis.kubernetes.controllers import Template
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.gpus import (
     UnknownGpusError,
@@ -22,77 +19,27 @@ from gpuplan.analysis.kubernetes.gpus import (
 )
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
-from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, is_service, user_of
-from gpuplan.analysis.kubernetes.quantities import Quantity
-from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition, condition, seconds, true_at
+from gpuplan.analysis.kubernetes.pods import Surroundings, is_service, user_of
+from gpuplan.analysis.kubernetes.times import TRUE, condition, seconds, true_at
+from gpuplan.analysis.kubernetes.workload_objects import (
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    FINISHED_STATES,
+    PREEMPTED,
+    PREVIOUSLY,
+    RESERVED,
+    SLICE,
+    KueueWorkload,
+    PodSet,
+    WorkloadAdmission,
+    WorkloadSpec,
+    WorkloadStatus,
+)
 
-ADMITTED, RESERVED, EVICTED, FINISHED = "Admitted", "QuotaReserved", "Evicted", "Finished"
-PREEMPTED = "Preempted"
-PREVIOUSLY = "Previously:"
-SLICE = "WorkloadSliceReplaced"
-FINISHED_STATES = {
-    "Succeeded": "completed",
-    "JobFinished": "completed",
-    SLICE: "completed",
-    "Failed": "failed",
-    "OutOfSync": "cancelled",
-    "OwnerNotFound": "cancelled",
-}
 EVICTED_STATES = {"NodeFailures": "node_fail", "PodsReadyTimeout": "failed",
                   "Deactivated": "cancelled"}  # fmt: skip
 """Reason of an eviction -> state of the attempt; any other one is a preemption: it is queued."""
-
-
-class _PodSet(Struct):
-    name: str = ""
-    count: int = 1
-    template: Template = member(default_factory=Template)
-
-
-class _WorkloadSpec(Struct):
-    queue: str | None = member(name="queueName", default=None)
-    active: bool | None = None
-    priority: int | None = None
-    pod_sets: list[_PodSet] | None = member(name="podSets", default=None)
-
-
-class _Assignment(Struct):
-    name: str = ""
-    count: int | None = None
-    flavors: dict[str, str] | None = None
-    usage: dict[str, Quantity] | None = member(name="resourceUsage", default=None)
-
-
-class _Admission(Struct):
-    cluster_queue: str | None = member(name="clusterQueue", default=None)
-    assignments: list[_Assignment] | None = member(name="podSetAssignments", default=None)
-
-
-class _Eviction(Struct):
-    reason: str = ""
-    count: int = 0
-
-
-class _Stats(Struct):
-    evictions: list[_Eviction] | None = None
-
-
-class _WorkloadStatus(Struct):
-    admission: _Admission | None = None
-    conditions: list[StatusCondition] | None = None
-    stats: _Stats | None = member(name="schedulingStats", default=None)
-    past_s: float | None = member(name="accumulatedPastExecutionTimeSeconds", default=None)
-    past_misspelled_s: float | None = member(
-        name="accumulatedPastExexcutionTimeSeconds", default=None
-    )
-
-
-class KueueWorkload(Struct):
-    """A KueueWorkload, without what its pods run."""
-
-    metadata: PodMeta
-    spec: _WorkloadSpec = member(default_factory=_WorkloadSpec)
-    status: _WorkloadStatus | None = None
 
 
 AS_WORKLOAD = msgspec.json.Decoder(KueueWorkload)
@@ -119,7 +66,7 @@ class QueueSite:
 class _Times:
     """What all versions of a workload say of its times, in seconds after 1970."""
 
-    starts: dict[float, _Admission | None] = field(default_factory=dict)
+    starts: dict[float, WorkloadAdmission | None] = field(default_factory=dict)
     ends: set[float] = field(default_factory=set)
     evictions: dict[float, str] = field(default_factory=dict)
     reserved: float | None = None
@@ -135,7 +82,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     ordered = in_order(kept)
     versions = [item.read(AS_WORKLOAD) for item in ordered]
     latest = versions[next(i for i, item in enumerate(ordered) if item is last)]
-    meta, status = latest.metadata, latest.status or _WorkloadStatus()
+    meta, status = latest.metadata, latest.status or WorkloadStatus()
     labels = meta.labels or {}
     times = _times(versions)
     queue = latest.spec.queue
@@ -180,7 +127,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
 def _times(versions: Sequence[KueueWorkload]) -> _Times:
     times = _Times()
     for item in versions:
-        status = item.status or _WorkloadStatus()
+        status = item.status or WorkloadStatus()
         conditions = status.conditions
         admitted = condition(conditions, ADMITTED) or condition(conditions, RESERVED)
         if admitted is not None and (at := seconds(admitted.at)) is not None:
@@ -202,13 +149,13 @@ def _times(versions: Sequence[KueueWorkload]) -> _Times:
 
 
 def _set_gpus(
-    job: KubeJob, spec: _WorkloadSpec, admission: _Admission | None, site: QueueSite
+    job: KubeJob, spec: WorkloadSpec, admission: WorkloadAdmission | None, site: QueueSite
 ) -> None:
     by_type: dict[str | None, Fraction] = {}
     workers, more = 0, site.around.gpu_resources
     pod_sets = {pods.name: pods for pods in spec.pod_sets or ()}
     for part in (admission.assignments if admission is not None else None) or ():
-        pod_set = pod_sets.get(part.name, _PodSet(count=0))
+        pod_set = pod_sets.get(part.name, PodSet(count=0))
         selector = pod_set.template.spec.node_selector or {}
         workers += pod_set.count if part.count is None else part.count
         for name, amount in (part.usage or {}).items():
@@ -246,7 +193,7 @@ def _set_times(
     job: KubeJob, latest: KueueWorkload, times: _Times, is_deleted: bool, deleted: float | None
 ) -> None:
     """Set the attempts and the state of a job, or leave it out where it is none yet."""
-    status = latest.status or _WorkloadStatus()
+    status = latest.status or WorkloadStatus()
     finished = condition(status.conditions, FINISHED)
     is_finished = finished is not None and finished.status == TRUE
     end = seconds(finished.at) if finished is not None and is_finished else None
@@ -289,12 +236,12 @@ def _set_times(
         job.state, job.source_state = last.state, last.source_state
 
 
-def _is_finished(status: _WorkloadStatus) -> bool:
+def _is_finished(status: WorkloadStatus) -> bool:
     finished = condition(status.conditions, FINISHED)
     return finished is not None and finished.status == TRUE
 
 
-def _leave_out_held(job: KubeJob, status: _WorkloadStatus, latest: KueueWorkload) -> None:
+def _leave_out_held(job: KubeJob, status: WorkloadStatus, latest: KueueWorkload) -> None:
     """Leave a workload out that a snapshot shows evicted: it waits, or is stuck."""
     finished = condition(status.conditions, FINISHED)
     ended = job.attempts and job.attempts[-1].end is not None
@@ -322,7 +269,7 @@ def _attempt(
     return Attempt(start, end, gpus, workers, job.state, job.source_state)
 
 
-def _held(admission: _Admission | None, job: KubeJob) -> tuple[Fraction, int]:
+def _held(admission: WorkloadAdmission | None, job: KubeJob) -> tuple[Fraction, int]:
     """Return GPUs and pods of an admission; those of the job where it does not say."""
     gpus, workers = Fraction(0), 0
     for part in (admission.assignments if admission is not None else None) or ():
@@ -339,7 +286,7 @@ def _why_waiting(latest: KueueWorkload) -> str:
     return "inactive" if latest.spec.active is False else "pending"
 
 
-def _set_attempts(job: KubeJob, status: _WorkloadStatus, times: _Times) -> None:
+def _set_attempts(job: KubeJob, status: WorkloadStatus, times: _Times) -> None:
     """Set how often it was admitted and preempted, and what its wait includes."""
     evictions = (status.stats.evictions if status.stats is not None else None) or ()
     counts = [max(0, item.count) for item in evictions]

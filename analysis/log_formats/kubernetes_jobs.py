@@ -27,7 +27,8 @@ from gpuplan.analysis.reading.times import seconds
 STATE = CANONICAL["state"]
 A_TIME = "a time"
 LEFT_OUT = {
-    WITHOUT_GPUS: "pods or workloads without GPUs left out (gpuplan ingest --include-cpu keeps them)",
+    WITHOUT_GPUS: "pods or workloads without GPUs left out (gpuplan ingest --include-cpu keeps "
+    "them)",
     "pending": "pods or workloads that have not started left out",
     "deleted": "deleted before they started",
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",

@@ -1,26 +1,17 @@
-"""What the twin reads of a Workload of Kueue: its pod sets, its conditions, what it was given."""
+"""What the twin reads of a Workload of Kueue besides what a trace has: where its pods may run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from gpuplan.analysis.kubernetes.gpus import ALWAYS, Container, PodSpec
+from gpuplan.analysis.kubernetes.workload_objects import KueueWorkload, PodSet, WorkloadSpec
 from gpuplan.analysis.quota.quantities import quantity
 from gpuplan.analysis.quota.schema import Toleration
-
-
-class WorkloadCondition(Struct):
-    """A condition of a Workload."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    at: str | None = msgspec.field(name="lastTransitionTime", default=None)
 
 
 class LabelRequirement(Struct):
@@ -28,19 +19,21 @@ class LabelRequirement(Struct):
 
     key: str = ""
     operator: str = "In"
-    values: list[str] = []
+    values: list[str] | None = None
 
 
 class LabelTerm(Struct):
     """Requirements that hold together."""
 
-    expressions: list[LabelRequirement] = msgspec.field(name="matchExpressions", default=[])
+    expressions: list[LabelRequirement] | None = msgspec.field(
+        name="matchExpressions", default=None
+    )
 
 
 class LabelTerms(Struct):
     """Terms of which one must hold."""
 
-    terms: list[LabelTerm] = msgspec.field(name="nodeSelectorTerms", default=[])
+    terms: list[LabelTerm] | None = msgspec.field(name="nodeSelectorTerms", default=None)
 
 
 class NodeAffinity(Struct):
@@ -57,27 +50,9 @@ class PodAffinity(Struct):
     node: NodeAffinity | None = msgspec.field(name="nodeAffinity", default=None)
 
 
-class PodResources(Struct):
-    """What a container requests."""
+class PodText(PodSpec):
+    """What a pod asks for, and the nodes that it may run on."""
 
-    requests: dict[str, Any] = {}
-    limits: dict[str, Any] = {}
-
-
-class PodContainer(Struct):
-    """A container of a pod."""
-
-    resources: PodResources | None = None
-    restart: str | None = msgspec.field(name="restartPolicy", default=None)
-
-
-class PodText(Struct):
-    """What the model reads of a pod."""
-
-    containers: list[PodContainer] = []
-    init: list[PodContainer] | None = msgspec.field(name="initContainers", default=None)
-    overhead: dict[str, Any] | None = None
-    selector: dict[str, str] | None = msgspec.field(name="nodeSelector", default=None)
     tolerations: list[Toleration] | None = None
     affinity: PodAffinity | None = None
 
@@ -88,13 +63,11 @@ class PodTemplate(Struct):
     spec: PodText = msgspec.field(default_factory=PodText)
 
 
-class PodSetText(Struct):
+class PodSetText(PodSet):
     """A pod set of a Workload."""
 
-    name: str = "main"
-    count: int = 1
     least: int | None = msgspec.field(name="minCount", default=None)
-    template: PodTemplate = msgspec.field(default_factory=PodTemplate)
+    template: PodTemplate = msgspec.field(default_factory=PodTemplate)  # type: ignore[assignment]
 
 
 class PriorityName(Struct):
@@ -103,95 +76,48 @@ class PriorityName(Struct):
     name: str = ""
 
 
-class WorkloadSpec(Struct):
+class WorkloadSpecText(WorkloadSpec):
     """The specification of a Workload."""
 
-    queue: str = msgspec.field(name="queueName", default="")
-    active: bool = True
-    priority: int | None = None
     priority_class: str | None = msgspec.field(name="priorityClassName", default=None)
     priority_ref: PriorityName | None = msgspec.field(name="priorityClassRef", default=None)
-    pod_sets: list[PodSetText] = msgspec.field(name="podSets", default=[])
+    pod_sets: list[PodSetText] | None = msgspec.field(  # type: ignore[assignment]
+        name="podSets", default=None
+    )
 
 
-class PodSetAssignment(Struct):
-    """What a pod set was given."""
-
-    name: str = "main"
-    count: int | None = None
-    flavors: dict[str, str] = {}
-    usage: dict[str, Any] = msgspec.field(name="resourceUsage", default={})
-
-
-class WorkloadAdmission(Struct):
-    """What a Workload was given."""
-
-    cluster_queue: str = msgspec.field(name="clusterQueue", default="")
-    assignments: list[PodSetAssignment] = msgspec.field(name="podSetAssignments", default=[])
-
-
-class EvictionCount(Struct):
-    """How often a Workload was evicted for a reason."""
-
-    reason: str = ""
-    count: int = 0
-
-
-class WorkloadStatistics(Struct):
-    """What a Workload keeps of its past."""
-
-    evictions: list[EvictionCount] = []
-
-
-class WorkloadStatus(Struct):
-    """The status of a Workload."""
-
-    admission: WorkloadAdmission | None = None
-    conditions: list[WorkloadCondition] = []
-    statistics: WorkloadStatistics | None = msgspec.field(name="schedulingStats", default=None)
-
-
-class WorkloadMeta(Struct):
-    """Metadata of a Workload."""
-
-    created: str = msgspec.field(name="creationTimestamp", default="")
-    deleted: str | None = msgspec.field(name="deletionTimestamp", default=None)
-
-
-class WorkloadText(Struct):
+class WorkloadText(KueueWorkload):
     """A Workload as kubectl prints it."""
 
-    metadata: WorkloadMeta = msgspec.field(default_factory=WorkloadMeta)
-    spec: WorkloadSpec = msgspec.field(default_factory=WorkloadSpec)
-    status: WorkloadStatus | None = None
+    spec: WorkloadSpecText = msgspec.field(default_factory=WorkloadSpecText)
 
 
-def requests_of(spec: PodText) -> dict[str, Fraction]:
+def requests_of(spec: PodSpec) -> dict[str, Fraction]:
     """Return what a pod requests: its containers, or an init container that needs more."""
     always: dict[str, Fraction] = {}
     most: dict[str, Fraction] = {}
-    for container in spec.init or ():
+    for container in spec.init_containers or ():
         wanted = _of_container(container)
-        if container.restart == "Always":
+        if container.restart_policy == ALWAYS:
             always = _sum((always, wanted))
             continue
         for name, amount in _sum((always, wanted)).items():
             most[name] = max(most.get(name, Fraction(0)), amount)
-    total = _sum((always, *(_of_container(container) for container in spec.containers)))
+    total = _sum((always, *(_of_container(container) for container in spec.containers or ())))
     for name, amount in most.items():
         total[name] = max(total.get(name, Fraction(0)), amount)
     overhead = {name: quantity(amount) for name, amount in (spec.overhead or {}).items()}
     return _sum((total, overhead))
 
 
-def _of_container(container: PodContainer) -> dict[str, Fraction]:
-    resources = container.resources or PodResources()
-    return {
-        name: quantity(amount) for name, amount in (resources.limits | resources.requests).items()
-    }
+def _of_container(container: Container) -> dict[str, Fraction]:
+    if container.resources is None:
+        return {}
+    limits, requests = container.resources.limits or {}, container.resources.requests or {}
+    return {name: quantity(amount) for name, amount in (limits | requests).items()}
 
 
-def _sum(parts: Iterable[dict[str, Fraction]]) -> dict[str, Fraction]:
+def _sum(parts: Iterable[Mapping[str, Fraction]]) -> dict[str, Fraction]:
     total: dict[str, Fraction] = {}
     for part in parts:
         for name, amount in part.items():

@@ -29,14 +29,19 @@ from gpuplan.analysis.kubernetes.objects import (
     read_objects,
     versions,
 )
+from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition
+from gpuplan.analysis.kubernetes.times import seconds as exact_seconds
+from gpuplan.analysis.kubernetes.workload_objects import (
+    FINISHED_STATES,
+    PREVIOUSLY,
+    WorkloadAdmission,
+    WorkloadStatus,
+)
 from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
 from gpuplan.analysis.quota.objects import COMMAND, SiteObject
 from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
 from gpuplan.analysis.quota.workload_texts import (
     PodSetText,
-    WorkloadAdmission,
-    WorkloadCondition,
-    WorkloadStatus,
     WorkloadText,
     requests_of,
 )
@@ -44,8 +49,7 @@ from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.storage.files import existing_file, not_a_device
 
 WORKLOAD = "Workload"
-TRUE = "True"
-UNKNOWN = WorkloadCondition()
+UNKNOWN = StatusCondition()
 COLUMNS: dict[str, pl.DataType] = {
     "job_id": pl.String(), "namespace": pl.String(), "local_queue": pl.String(),
     "cluster_queue": pl.String(), "priority": pl.Int64(), "priority_class": pl.String(),
@@ -154,13 +158,10 @@ def read_kueue_log(path: Path) -> KueueLog:
     return reader.log(sha256, site_or_none(path, others))
 
 
-def seconds(written: str | None) -> int | None:
-    """Return an instant as seconds after 1970; None where there is none. Raises `ValueError`."""
-    if not written:
-        return None
-    time = datetime.fromisoformat(written)
-    time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-    return max(int(time.timestamp()), 0) or None  # Go writes the year 1 for no time
+def seconds(moment: datetime | None) -> int | None:
+    """Return an instant as whole seconds after 1970; None where there is none."""
+    at = exact_seconds(moment)
+    return None if at is None else int(at) or None
 
 
 class _Workloads:
@@ -196,13 +197,13 @@ class _Workloads:
     def _add(self, item: KubeObject, read: list[WorkloadText]) -> None:
         work, spec = read[-1], read[-1].spec
         status = work.status or WorkloadStatus()
-        conditions = {condition.type: condition for condition in status.conditions}
+        conditions = {condition.type: condition for condition in status.conditions or ()}
         submit = seconds(work.metadata.created)
         if submit is None:
             raise ValueError("has no creationTimestamp")
         at = {name: seconds(condition.at) for name, condition in conditions.items()}
         self.end = max(self.end, submit, *(time for time in at.values() if time is not None))
-        groups = tuple(_pod_group(pods) for pods in spec.pod_sets)
+        groups = tuple(_pod_group(pods) for pods in spec.pod_sets or ())
         gpus, flavor = _assigned(status.admission, groups)
         if not gpus:
             self.leave_out("without GPUs")
@@ -214,19 +215,18 @@ class _Workloads:
             gone = seconds(work.metadata.deleted) or self.times.until(item)
             end = max(int(gone or starts[-1]), starts[-1])
         evicted = _is_true(conditions, "Evicted")
-        counts = status.statistics.evictions if status.statistics else []
+        counts = (status.stats.evictions if status.stats else None) or []
         attempts = 1 + sum(eviction.count for eviction in counts)
         admissions = len(starts)
-        if status.statistics is None and (
-            evicted or conditions.get("Evicted", UNKNOWN).message.startswith("Previously:")
-        ):
+        said = conditions.get("Evicted", UNKNOWN).message or ""
+        if status.stats is None and (evicted or said.startswith(PREVIOUSLY)):
             attempts = max(2, admissions)
         attempts = max(attempts, admissions)
         row = {
             "job_id": self._named(f"{item.namespace}/{item.name}"),
             "namespace": item.namespace,
-            "local_queue": spec.queue,
-            "cluster_queue": status.admission.cluster_queue if status.admission else None,
+            "local_queue": spec.queue or "",
+            "cluster_queue": (status.admission.cluster_queue or "") if status.admission else None,
             "priority": spec.priority or 0,
             "priority_class": spec.priority_ref.name if spec.priority_ref else spec.priority_class,
             "submit": submit,
@@ -240,8 +240,8 @@ class _Workloads:
         }
         if not starts:
             why = "never admitted" if end is not None or is_deleted else "still waiting"
-            self.leave_out(why if spec.active or end is not None else "deactivated")
-            if end is None and spec.active and not is_deleted:
+            self.leave_out(why if spec.active is not False or end is not None else "deactivated")
+            if end is None and spec.active is not False and not is_deleted:
                 since = at.get("Evicted") if evicted else None
                 self.waiting.append(row | {"waits_since": max(since or submit, submit)})
             return
@@ -249,7 +249,7 @@ class _Workloads:
             self.held += 1
             self.leave_out("evicted, and neither admitted again nor finished")
             return
-        finish = conditions.get("Finished", UNKNOWN).reason
+        finish = conditions.get("Finished", UNKNOWN).reason or ""
         self.rows.append(
             row
             | {
@@ -257,7 +257,7 @@ class _Workloads:
                 "admitted": at.get("Admitted") if _is_true(conditions, "Admitted") else None,
                 "end": end,
                 "run_s": None if end is None else max(end - starts[-1], 0),
-                "state": "running" if end is None else _state(finish),
+                "state": "running" if end is None else FINISHED_STATES.get(finish, "cancelled"),
             }
         )
 
@@ -305,7 +305,7 @@ class _Workloads:
         )  # fmt: skip
 
 
-def _is_true(conditions: dict[str, WorkloadCondition], name: str) -> bool:
+def _is_true(conditions: dict[str, StatusCondition], name: str) -> bool:
     return name in conditions and conditions[name].status == TRUE
 
 
@@ -313,7 +313,7 @@ def _reservations(read: list[WorkloadText]) -> list[int]:
     """Return the times at which quota was reserved, as far as the versions tell, ascending."""
     times: set[int] = set()
     for work in read:
-        for condition in work.status.conditions if work.status else ():
+        for condition in (work.status.conditions if work.status else None) or ():
             named = condition.type in ("QuotaReserved", "Admitted")
             if not named or condition.status != TRUE:
                 continue
@@ -321,18 +321,11 @@ def _reservations(read: list[WorkloadText]) -> list[int]:
             if time is not None and condition.type == "QuotaReserved":
                 times.add(time)
         if not times and work.status:
-            for condition in work.status.conditions:
+            for condition in work.status.conditions or ():
                 if condition.type == "Admitted" and condition.status == TRUE:
                     time = seconds(condition.at)
                     times |= {time} if time is not None else set()
     return sorted(times)
-
-
-def _state(reason: str) -> str:
-    """Return the state of a finished workload."""
-    if reason in ("Succeeded", "JobFinished", "WorkloadSliceReplaced"):
-        return "completed"
-    return "failed" if reason == "Failed" else "cancelled"
 
 
 def _assigned(
@@ -340,10 +333,10 @@ def _assigned(
 ) -> tuple[Fraction, str]:
     """Return the GPUs of a workload, as given or else as requested, and the flavor of most."""
     by_flavor: dict[str, Fraction] = {}
-    for assignment in admission.assignments if admission else ():
-        for resource, amount in assignment.usage.items():
+    for assignment in (admission.assignments if admission else None) or ():
+        for resource, amount in (assignment.usage or {}).items():
             if is_gpu(resource):
-                flavor = assignment.flavors.get(resource, "")
+                flavor = (assignment.flavors or {}).get(resource, "")
                 gpus = quantity(amount) * gpus_of(resource)
                 by_flavor[flavor] = by_flavor.get(flavor, Fraction(0)) + gpus
     if not by_flavor:
@@ -369,10 +362,13 @@ def _pod_group(pods: PodSetText) -> PodSetShape:
         pods.count,
         pods.least,
         tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
-        tuple(sorted((spec.selector or {}).items())),
+        tuple(sorted((spec.node_selector or {}).items())),
         tuple(
-            tuple((rule.key, rule.operator, tuple(rule.values)) for rule in term.expressions)
-            for term in (required.terms if required else ())
+            tuple(
+                (rule.key, rule.operator, tuple(rule.values or ()))
+                for rule in term.expressions or ()
+            )
+            for term in (required.terms if required else None) or ()
         ),
         tuple((t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
     )
