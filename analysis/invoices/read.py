@@ -154,13 +154,13 @@ def _unknown(head: Head, columns: Sequence[str]) -> InputError:
             return InputError(
                 head.path,
                 f"is a job log ({log_format.name}: {sign}), not an invoice",
-                expected="FOCUS 1.0 to 1.3 or AWS CUR 2.0",
+                expected="FOCUS 1.0 to 1.3, AWS CUR 2.0 or OpenCost",
                 hint="give it as the log: gpuplan bill LOG --invoice FILE",
             )
     return InputError(
         head.path,
         f"unrecognized invoice; its columns are {listed(list(columns))}",
-        expected="FOCUS 1.0 to 1.3 or AWS CUR 2.0",
+        expected="FOCUS 1.0 to 1.3, AWS CUR 2.0 or OpenCost",
         hint="name its columns: --map BilledCost=COLUMN --map ChargePeriodStart=COLUMN ...",
     )
 

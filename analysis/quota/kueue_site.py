@@ -287,7 +287,7 @@ def _check_ring(path: Path, kind: str, key: str, parents: Mapping[str, str]) -> 
             if above in seen:
                 raise InputError(
                     path, f"{kind} {name}: spec.{key}: a ring, {' -> '.join([*seen, above])}",
-                    expected="a tree",
+                    expected="a tree", hint=f"take spec.{key} out of one of them",
                 )  # fmt: skip
             seen.append(above)
             above = parents.get(above, "")

@@ -49,6 +49,8 @@ from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.storage.files import existing_file, not_a_device
 
 WORKLOAD = "Workload"
+MOST_PODS, MOST_PRIORITY = 10**6, 1 << 31
+"""Kubernetes has priorities of 32 bits; no cluster runs more pods of one workload."""
 UNKNOWN = StatusCondition()
 COLUMNS: dict[str, pl.DataType] = {
     "job_id": pl.String(), "namespace": pl.String(), "local_queue": pl.String(),
@@ -203,6 +205,8 @@ class _Workloads:
             raise ValueError("has no creationTimestamp")
         at = {name: seconds(condition.at) for name, condition in conditions.items()}
         self.end = max(self.end, submit, *(time for time in at.values() if time is not None))
+        if abs(spec.priority or 0) > MOST_PRIORITY:
+            raise ValueError(f"found the priority {spec.priority}, expected 32 bits")
         groups = tuple(_pod_group(pods) for pods in spec.pod_sets or ())
         gpus, flavor = _assigned(status.admission, groups)
         if not gpus:
@@ -350,13 +354,24 @@ def _assigned(
     return sum(by_flavor.values(), Fraction(0)), flavor
 
 
+def _requested(name: str, amount: Fraction) -> int:
+    """Return an amount of a resource in whole units. Raises `ValueError`."""
+    try:
+        whole = units(amount, name, rounds_up=True)
+    except ValueError as error:
+        raise ValueError(f"requests too much {name}, expected {error}") from None
+    if whole < 0:
+        raise ValueError(f"requests {float(amount):g} of {name}, expected at least 0")
+    return whole
+
+
 def _pod_group(pods: PodSetText) -> PodSetShape:
     """Return a pod set. Raises `ValueError` for an amount that is none."""
     spec = pods.template.spec
     required = spec.affinity.node.required if spec.affinity and spec.affinity.node else None
-    requests = {
-        name: units(amount, name, rounds_up=True) for name, amount in requests_of(spec).items()
-    }
+    if not 0 <= pods.count <= MOST_PODS:
+        raise ValueError(f"found {pods.count} pods, expected 0 to {MOST_PODS:,}")
+    requests = {name: _requested(name, amount) for name, amount in requests_of(spec).items()}
     return PodSetShape(
         pods.name,
         pods.count,

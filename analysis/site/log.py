@@ -223,6 +223,7 @@ def _format_of(head: Head) -> LogFormat:
         head.path,
         f"is neither sacct output nor an SWF log nor a trace: {head.shown()}",
         expected="sacct output, an SWF log or a trace of gpuplan ingest",
+        hint="docs/twin.md has the command of sacct, docs/kueue.md that of Kueue",
     )
 
 

@@ -14,7 +14,7 @@ from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument, read_quota_site
-from gpuplan.analysis.quota.quantities import gpus_of, quantity
+from gpuplan.analysis.quota.quantities import MOST, gpus_of, quantity
 from gpuplan.analysis.quota.schema import check_key
 from gpuplan.planner.quota_twin.room import gpu_quotas
 
@@ -235,6 +235,8 @@ def _set_amount(text: str, quota: dict[str, Any], key: str, value: str) -> None:
     except ValueError as error:
         expected = f"{error}, or +8 for 8 more"
         raise UsageError(f"--set {text}: found {value!r}, expected {expected}") from None
+    if amount > MOST:
+        raise UsageError(f"--set {text}: found {value!r}, expected an amount up to {MOST:,}")
     quota[key] = amount_text(amount)
 
 

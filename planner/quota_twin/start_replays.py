@@ -202,12 +202,12 @@ def _run_times(instant: QuotaInstant, unfinished: IntArray) -> RunTimes:
     short ones have.
     """
     finished = instant.finished
-    longest = int(max(instant.jobs["run_s"].max() or 0, 1))  # type: ignore[type-var]
+    longest = max(int(instant.jobs.select(pl.col("run_s").max()).item() or 0), 1)
     usual = finished["run_s"].quantile(LONG) or 0
     whole = finished.filter(pl.col("start") + usual <= instant.at)
     sample = whole if whole.height >= max(LEAST_SAMPLE, finished.height / 2) else finished
-    traits = [
-        pl.col("namespace").alias("user"), pl.col("queue").alias("partition"), "gpus", "run_s",
+    traits: list[pl.Expr] = [
+        pl.col("namespace").alias("user"), pl.col("queue").alias("partition"), pl.col("gpus"), pl.col("run_s"),
         pl.lit(longest).alias("limit"),
     ]  # fmt: skip
     rows = instant.jobs[unfinished].select(*traits, elapsed=pl.col("run_s"))

@@ -41,7 +41,8 @@ def check_quota_groups(by: str, level: str) -> None:
         )
     if level not in LEVELS:
         raise UsageError(
-            f"the level must be one of {', '.join(LEVELS)} for a site of Kueue, got {level!r}"
+            f"the level must be one of {', '.join(LEVELS)} for a site of Kueue, got {level!r}\n"
+            "  next: gpuplan calibrate kueue.json -o twin.toml writes settings with a level"
         )
 
 

@@ -174,8 +174,11 @@ class EtaRequest(StudyRequest):
             )
         if self.limit is not None:
             self.limit_s()
-        zone = self.quota_site()[1].time_zone
-        self.at_s(site_zone(self.quota_site()[1], self.twin, self.time_zone) if zone else zone)
+        from gpuplan.planner.quota_twin.what_if import check_quota_groups
+
+        calibration = self.quota_site()[1]
+        check_quota_groups("queue", calibration.level)
+        self.at_s(site_zone(calibration, self.twin, self.time_zone))
 
     def limit_s(self) -> int:
         """Return the seconds of the time limit. Raises `UsageError`."""
