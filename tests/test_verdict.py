@@ -131,7 +131,7 @@ def test_what_is_on_other_terms_than_today_is_an_option_beside_todays_bill():
             "$56,500 a month, busy or not, today's bill is $35,300, today's peak is 55",
         ),
         KeyFigure(
-            "Option", "38.8 GPUs on average",
+            "Option", "39.3 GPUs on average",
             "3.17 h per job instead of 10.3 h, 114 GPUs at peak, $36,500 a month (today $35,300), "
             "if jobs scale as power:0.8",
         ),
