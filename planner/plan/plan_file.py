@@ -77,6 +77,7 @@ class PlanOptions(PlanTable, frozen=True):
     speedup: str | None = None
     defer: str | None = None
     cluster: str | None = None
+    policy: str | None = None
     holdout: Share | None = None
     provision_s: Amount | None = None
     release_s: Amount | None = None

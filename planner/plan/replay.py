@@ -20,6 +20,7 @@ from gpuplan.planner.plan.targets import TimeTarget
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.plan.losses import draw_losses
+from gpuplan.simkit.plan.policies import FIRST_FIT
 from gpuplan.simkit.plan.simulator import JointCluster, JointJobs, JointRun, run_plan
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 
@@ -41,12 +42,14 @@ class RentingTerms:
         release_s: after which an idle lease is returned.
         billing_s: a lease is billed in steps of this, rounded up.
         seed: of the losses of spot gangs.
+        policy: of the queue, one of `gpuplan.simkit.plan.policies.QUEUE_POLICIES`.
     """
 
     provision_s: float = 90.0
     release_s: float = 30.0
     billing_s: float = 1.0
     seed: int = 0
+    policy: str = FIRST_FIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +225,7 @@ def _cluster(
         checkpoint_us=int(to_micros(settings.spot_checkpoint_s)),
         restart_us=int(to_micros(settings.spot_restart_s)),
         gone_us=to_micros(np.array(gone, np.float64).reshape(-1, 2)),
+        policy=terms.policy,
     )
 
 

@@ -63,6 +63,14 @@ from gpuplan.planner.studies.plan_services import (
     service_demand,
 )
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, SHORTEST
+
+QUEUES = {
+    FIRST_FIT: "the first in order of submission that fits starts",
+    FIFO: "they start in order of submission, and none passes another",
+    SHORTEST: "the one with the shortest recorded run time of those that fit starts",
+}
+"""Policies of the queue in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +172,11 @@ def _terms(request: PurchaseRequest) -> RentingTerms:
     """Return how GPUs on demand are had."""
     renting = request.renting
     return RentingTerms(
-        renting.provision_s, renting.release_s, renting.billing_s, request.jobs.seed
+        renting.provision_s,
+        renting.release_s,
+        renting.billing_s,
+        request.jobs.seed,
+        request.policy,
     )
 
 
@@ -298,10 +310,7 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
     if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
     if proof.decision is not None and proof.decision.tried:
-        notes.append(
-            "under a cap jobs wait in order of submission, and the first that fits starts; other "
-            "policies are not replayed"
-        )
+        notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
     value = bought.exact.usd_per_h * MONTH_H
     notes.append(
         f"the program's value is ${value:,.0f} a month, for jobs that start at once and classes "

@@ -33,11 +33,12 @@ from gpuplan.planner.plan.plan_file import (
 from gpuplan.planner.plan.purchase import WHOLE, Purchase
 from gpuplan.planner.plan.routes import SPOT, checkpointing
 from gpuplan.planner.plan.targets import parse_target, write_target
-from gpuplan.planner.requests.plan import (
-    PurchaseRequest,
+from gpuplan.planner.requests.plan import PurchaseRequest
+from gpuplan.planner.requests.plan_texts import (
     parse_bound,
     parse_deferral,
     parse_levers,
+    parse_policy,
     write_deferral,
     write_levers,
 )
@@ -96,6 +97,7 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         "speedup": options.speedup,
         "defer": options.defer and parse_deferral(options.defer, flag),
         "cluster": options.cluster,
+        "policy": options.policy and parse_policy(options.policy, flag),
         "holdout": options.holdout,
         "spot_price": _by_type({each.name: each.spot_usd for each in plan.types}),
         "serverless": _by_type({each.name: each.serverless_usd for each in plan.types}),
@@ -314,6 +316,7 @@ def _options(request: PurchaseRequest) -> PlanOptions:
         speedup=request.speedup,
         defer=write_deferral(request.defer),
         cluster=request.cluster,
+        policy=request.policy,
         holdout=request.holdout,
         **{name: getattr(request.renting, name) for name in DELAYS},
         services=services.services,
