@@ -170,7 +170,10 @@ def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotRepla
     hours = busiest_spot_hours(decision.run)
     if hours is None:
         return ()
-    stresses = {name: SpotStress(hazard_times=times) for name, times in HAZARDS.items()}
+    markets = decision.run.columns.markets
+    drawn = any(market.spot_usd is not None and market.spot_record is None for market in markets)
+    hazards = HAZARDS if drawn else {}
+    stresses = {name: SpotStress(hazard_times=times) for name, times in hazards.items()}
     stresses[ALL_LOST] = SpotStress(gone_s=hours)
     rows = []
     for name, stress in stresses.items():

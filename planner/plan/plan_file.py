@@ -73,6 +73,7 @@ class PlanOptions(PlanTable, frozen=True):
     levers: str | None = None
     spot: str | None = None
     spot_losses_per_s: Amount | None = None
+    spot_availability: str | None = None
     spot_max: Share | None = None
     speedup: str | None = None
     defer: str | None = None

@@ -16,6 +16,7 @@ from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.routes import SPOT, RouteSettings
 from gpuplan.planner.plan.services import ServiceLoad
+from gpuplan.planner.plan.spot_record import joined
 from gpuplan.planner.plan.targets import TimeTarget
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
@@ -215,6 +216,8 @@ def _cluster(
     if market.on_demand_usd is None:
         cap = fixed
     gone = [] if stress.gone_s is None else [stress.gone_s]
+    if market.spot_record is not None:
+        gone = list(joined([*gone, *market.spot_record.gone_s]))
     return JointCluster(
         fixed=fixed,
         most=cap,
@@ -253,7 +256,7 @@ def _joint_jobs(
     per_us = settings.hazard_per_s * stress.hazard_times / MICROS
     if on_spot.any():
         tau_us = np.where(on_spot, to_micros(assigned.tau_s[rows]), tau_us)
-        if per_us > 0:
+        if per_us > 0 and market.spot_record is None:
             nodes = np.ceil(gpus / market.gpus_per_node)
             mean_us = np.where(on_spot, 1 / (per_us * nodes), np.inf)
     due_us = to_micros(submit_s + columns.within_s) if deferred.any() else none

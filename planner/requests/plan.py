@@ -66,6 +66,7 @@ class PurchaseRequest(StudyRequest):
         prices: all other prices, and GPUs owned.
         spot, spot_price, spot_hazard, spot_max: jobs that may run on spot GPUs, at what price, how
             often a node is lost a second, and the most share of the GPU time.
+        spot_availability: price table with when spot GPUs were there; None for losses drawn.
         serverless: price of containers by GPU type.
         speedup: how jobs gain from GPUs; None keeps the recorded widths.
         defer: jobs that may wait for idle GPUs, and for how long.
@@ -173,6 +174,15 @@ class PurchaseRequest(StudyRequest):
             panel="Spot, containers, widths, deferral",
         ),
     ] = 1 / (12 * 3600)
+    spot_availability: Annotated[
+        Path | None,
+        Opt(
+            "When spot GPUs were there: a table of gpuplan prices (.parquet). Jobs are replayed "
+            "against it, and it says how often they are lost. Default: by --spot-hazard.",
+            metavar="FILE",
+            panel="Spot, containers, widths, deferral",
+        ),
+    ] = None
     spot_max: Annotated[
         float | None,
         Opt(
@@ -270,6 +280,7 @@ class PurchaseRequest(StudyRequest):
             prices.prices,
             prices.contracts,
             self.speedup,
+            self.spot_availability,
             self.upkeep.keep,
             None if file is None else file[1],
             *services.load,
@@ -297,6 +308,7 @@ class PurchaseRequest(StudyRequest):
         changes: dict[str, Any] = {}
         if "spot" not in self.levers:
             changes |= {"spot": None, "spot_price": {}, "spot_max": None}
+            changes["spot_availability"] = None
         if "serverless" not in self.levers:
             changes["serverless"] = {}
         if "widths" not in self.levers:
@@ -323,8 +335,10 @@ class PurchaseRequest(StudyRequest):
                 "--spot and --spot-price: spot GPUs need both\n"
                 "  next: for example --spot 'num_gpus <= 2' --spot-price 0.55"
             )
-        if self.spot_max is not None and self.spot is None:
-            raise UsageError("--spot-max: needs --spot CONDITION and --spot-price USD")
+        of_spot = {"--spot-max": self.spot_max, "--spot-availability": self.spot_availability}
+        for option, value in of_spot.items():
+            if value is not None and self.spot is None:
+                raise UsageError(f"{option}: needs --spot CONDITION and --spot-price USD")
         inputs = {
             "widths": self.speedup,
             "spot": self.spot,

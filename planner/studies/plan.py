@@ -35,6 +35,7 @@ from gpuplan.planner.plan.program import PlanLimits, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share
 from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.plan.spot_record import losses_per_s
 from gpuplan.planner.plan.targets import write_target
 from gpuplan.planner.plan.today import CommittedToday, recorded_usd_per_h
 from gpuplan.planner.plan_exports.class_use import class_uses
@@ -122,6 +123,9 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     prices, offered, committed_today = markets_of(request, jobs)
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
+    records = [market.spot_record for market in offered.values() if market.spot_record]
+    if records and request.spot_hazard == PurchaseRequest(request.trace).spot_hazard:
+        request = replace(request, spot_hazard=losses_per_s(records))
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
     paid.check_budget(budget_usd_per_h)
@@ -155,12 +159,14 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         inputs=(
             trace_input(trace),
             *prices.inputs,
+            *(record.file for record in records[:1]),
             *(() if services is None else services.inputs),
         ),
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
             *notes_of_terms,
+            *(record.text for record in records),
             *late,
         ),
         notes=(*_notes(request, proof, prices), *paid.notes()),

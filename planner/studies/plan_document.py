@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,7 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest
         "by": options.by,
         "spot": options.spot,
         "spot_hazard": options.spot_losses_per_s,
+        "spot_availability": options.spot_availability and Path(options.spot_availability),
         "spot_max": options.spot_max,
         "speedup": options.speedup,
         "defer": options.defer and parse_deferral(options.defer, flag),
@@ -312,6 +314,9 @@ def _options(request: PurchaseRequest) -> PlanOptions:
         slower=write_slower(request.slower) or "none",
         spot=request.spot,
         spot_losses_per_s=request.spot_hazard,
+        spot_availability=None
+        if request.spot_availability is None
+        else str(request.spot_availability),
         spot_max=request.spot_max,
         speedup=request.speedup,
         defer=write_deferral(request.defer),
