@@ -166,8 +166,8 @@ def test_a_class_that_waits_push_over_its_bound_is_named():
     jobs = jobs_from([0, 7200, 14400], [60, 7200, 7200], [1, 1, 1], job_class=["a", "b", "b"])
     program = program_of(jobs, market(None, 1.0), limits=PlanLimits(slower=1.1))
     decision = decide(program, RentingTerms(provision_s=90.0))
-    assert slower_classes(decision.run, program) == ("a, 1 GPU",)
-    assert slower_classes(decide(program, AT_ONCE).run, program) == ()
+    assert slower_classes(decision) == ("a, 1 GPU",)
+    assert slower_classes(decide(program, AT_ONCE)) == ()
 
 
 def on_spot(jobs):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 from gpuplan.planner.plan.decision import PlanDecision, decide
@@ -14,7 +12,6 @@ from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
 from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.replay import (
-    PlanRun,
     RentingTerms,
     SpotStress,
     TooWideError,
@@ -140,27 +137,28 @@ def prove(
 
 def replay_of(decision: PlanDecision) -> ReplayedPurchase:
     """Return what the replay of a plan came to."""
-    run, program = decision.run, decision.bought.program
+    run = decision.run
     return ReplayedPurchase(
         usd_per_month=run.usd_per_month(),
         mean_time_s=run.measured_s(MEAN_TIME_TARGET),
         mean_wait_s=run.measured_s(MEAN_WAIT_TARGET),
         p95_wait_s=run.measured_s(P95_WAIT_TARGET),
         peak_on_demand_gpus=sum(run.peak_leased.values()),
-        slower_classes=slower_classes(run, program),
+        slower_classes=slower_classes(decision),
     )
 
 
-def slower_classes(run: PlanRun, program: PlanProgram) -> tuple[str, ...]:
-    """Return the classes whose mean time is over the bound with the waits of a replay."""
+def slower_classes(decision: PlanDecision) -> tuple[str, ...]:
+    """Return the classes within the bound as planned whose mean time in the replay is over it."""
+    program = decision.bought.program
+    planned_s, replayed_s = decision.assigned.time_s, decision.run.time_s
     slower = program.limits.slower
     if slower is None:
         return ()
     names = []
     for planned in program.columns.classes:
         most_s = slower * planned.recorded_s * (1 + ROUNDING)
-        time_s, wait_s = (float(np.mean(x[planned.jobs])) for x in (run.time_s, run.wait_s))
-        if time_s - wait_s <= most_s < time_s:
+        if planned_s[planned.jobs].mean() <= most_s < replayed_s[planned.jobs].mean():
             names.append(planned.name)
     return tuple(names)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import DAY_S, MICROS
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.analysis.prices.supply import AvailabilitySteps, availability_steps
 from gpuplan.analysis.trace.input_files import InputFile
@@ -54,7 +54,7 @@ class SpotRecord:
         )
         return (
             f"spot GPUs come and go as {self.source} did in {self.known_s / DAY_S:.3g} days: there "
-            f"for {self.available_s / self.known_s:.0%} of the time, lost {self.losses:,} times; "
+            f"for {self.available_s / self.known_s:.0%} of the time, lost {counted(self.losses, 'time')}; "
             f"the record is {dates}"
         )
 
