@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-import numpy as np
-
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
@@ -16,6 +14,8 @@ from gpuplan.planner.plan.targets import (
     MEAN_WAIT_TARGET,
     P95_WAIT_TARGET,
     TimeTarget,
+    time_above,
+    time_text,
 )
 from gpuplan.simkit.arrays import FloatArray
 
@@ -114,9 +114,9 @@ def choose_cap(
     if not any(meets):
         least = min(capped.run.measured_s(target) for capped in runs)
         raise InfeasibleError(
-            f"{target.measure} <= {limit_s:,.0f} s cannot be met: in the replay it is "
-            f"{least:,.0f} s at best\n  next: --target '{target.measure} <= "
-            f"{int(np.ceil(least))}s', a larger --cluster, or a shorter --provision-delay"
+            f"--target: {target.measure} <= {time_text(limit_s)} cannot be met: in the replay it "
+            f"is {time_text(least)} at best\n  next: --target '{target.measure} <= "
+            f"{time_above(least)}', a larger --cluster, or a shorter --provision-delay"
         )
     first = meets.index(True)
     if first:

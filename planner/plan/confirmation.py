@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
+from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.holdout import PlanHoldout, hold_out, no_holdout
 from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
@@ -23,6 +23,7 @@ from gpuplan.planner.plan.targets import (
     MEAN_WAIT_TARGET,
     P95_WAIT_TARGET,
     TimeTarget,
+    time_text,
 )
 
 NEAR_USD = 0.10
@@ -232,7 +233,7 @@ def failures(holdout: PlanHoldout, target: TimeTarget | None) -> list[str]:
     if target is not None and value_s is not None and limit_s is not None and not is_met:
         lines.append(
             f"on the last {holdout.share:.0%} of the log {target.measure} was "
-            f"{value_s / HOUR_S:,.3g} h, over {limit_s / HOUR_S:,.3g} h"
+            f"{time_text(value_s)}, over {time_text(limit_s)}"
         )
     return lines
 

@@ -52,9 +52,10 @@ class SpotRecord:
             if self.repeats
             else "of the dates of the log"
         )
+        losses = counted(self.losses, "time")
         return (
             f"spot GPUs come and go as {self.source} did in {self.known_s / DAY_S:.3g} days: there "
-            f"for {self.available_s / self.known_s:.0%} of the time, lost {counted(self.losses, 'time')}; "
+            f"for {self.available_s / self.known_s:.0%} of the time, lost {losses}; "
             f"the record is {dates}"
         )
 
