@@ -73,6 +73,7 @@ def show(study: PlanAnswer) -> StudyView:
         answer=(*differs, *answer),
         notes=study.notes,
         warnings=tuple(_warnings(study)),
+        caveats=(study.program_words,),
         figure=figure,
         frame=frame,
         texts={

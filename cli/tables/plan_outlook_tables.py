@@ -190,7 +190,10 @@ def cheaper_table(results: PlanResults) -> Table:
 
 
 def _signed(share: float) -> str:
-    return f"{100 * share:+.3g}%" if share else "none"
+    if not share:
+        return "none"
+    percent = 100 * share
+    return f"{percent:+,.0f}%" if abs(percent) >= 100 else f"{percent:+.3g}%"
 
 
 def growth_table(results: PlanResults) -> Table:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.plan.assignment import AssignedJobs
+from gpuplan.planner.plan.assignment import AssignedJobs, MarketUse
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import (
     MEAN_TIME_TARGET,
@@ -127,6 +127,17 @@ def choose_cap(
             runs.insert(first, CappedRun(between, run))
     met = [capped for capped in runs if capped.run.measured_s(target) <= limit_s]
     return runs, min(met, key=lambda capped: capped.usd_per_month)
+
+
+def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse, ...]:
+    """Return uses of markets with peaks on demand that are no higher than in a replay."""
+    leased = run.peak_leased
+    return tuple(
+        replace(use, peak_gpus=min(use.peak_gpus, float(leased[use.gpu_type])))
+        if use.name == "on_demand"
+        else use
+        for use in uses
+    )
 
 
 def _middle(capped: CappedRun, gpu_type: str, low: float, high: float) -> float:

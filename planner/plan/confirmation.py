@@ -238,6 +238,16 @@ def failures(holdout: PlanHoldout, target: TimeTarget | None) -> list[str]:
     return lines
 
 
+def tail_words(holdout: PlanHoldout | None, window_s: float) -> tuple[str, ...]:
+    """Return that jobs run on for long after the part held out; empty where none does."""
+    if holdout is None or holdout.to_s >= window_s:
+        return ()
+    return (
+        f"the log's last job ends {(window_s - holdout.to_s) / DAY_S:,.3g} days after the last "
+        f"submission, so the {holdout.share:.0%} held out end with that submission",
+    )
+
+
 def caveat(window_s: float, share: float) -> str | None:
     """Return what a short log does to the confirmation; None for two weeks or more."""
     if window_s >= 14 * DAY_S:

@@ -131,12 +131,14 @@ class PlanRun:
         """Which jobs are not deferred: their times count."""
         return ~self.columns.jobs.is_deferred
 
-    def usd_per_month(self, begin_s: float = 0.0, *, drains: bool = False) -> float:
-        """Return dollars a month from some time on to the end of the window.
+    def usd_per_month(
+        self, begin_s: float = 0.0, end_s: float | None = None, *, drains: bool = False
+    ) -> float:
+        """Return dollars a month between two times; an end of None is that of the window.
 
         With ``drains`` what is paid after it counts too: under a cap jobs may end much later.
         """
-        end_s = self.columns.bins.window_s
+        end_s = self.columns.bins.window_s if end_s is None else end_s
         by_type = (sum(of.usd_per_h(begin_s, end_s, drains=drains).values()) for of in self.types)
         return sum(by_type) * MONTH_H
 

@@ -20,11 +20,13 @@ from gpuplan.planner.plan.assignment import (
     market_uses,
     shares_of,
 )
+from gpuplan.planner.plan.caps import uses_under_cap
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
     caveat,
     prove,
+    tail_words,
 )
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
@@ -87,6 +89,16 @@ class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
         return self.request.parameters()
+
+    @property
+    def program_words(self) -> str:
+        """What the program says, before the plan is one of whole nodes and single jobs."""
+        value = self.results.program_usd_per_month
+        return (
+            f"the program's value is ${value:,.0f} a month, for jobs that start at once and "
+            f"classes that split evenly; whole nodes cost {gap_share(self.source.bought):+.2%} "
+            "over it"
+        )
 
     def exported(self, name: str) -> str:
         """Return the text of a file of the export."""
@@ -165,6 +177,7 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
+            *tail_words(proof.holdout, jobs.window_s),
             *notes_of_terms,
             *(record.text for record in records),
             *late,
@@ -214,6 +227,8 @@ def _results(
     columns, jobs = bought.program.columns, program.columns.jobs
     assigned = assigned_jobs(columns, bought.whole.share)
     uses = market_uses(columns, bought.whole, assigned)
+    if decision is not None and decision.tried:
+        uses = uses_under_cap(uses, decision.run)
     usd = sum(use.usd_per_month for use in uses)
     mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
@@ -317,9 +332,4 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
     if proof.decision is not None and proof.decision.tried:
         notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
-    value = bought.exact.usd_per_h * MONTH_H
-    notes.append(
-        f"the program's value is ${value:,.0f} a month, for jobs that start at once and classes "
-        f"that split evenly; whole nodes cost {gap_share(bought):+.2%} over it"
-    )
     return notes
