@@ -163,9 +163,7 @@ def test_a_target_of_waits_takes_the_cheapest_cap_that_meets_it():
     assert chosen.usd_per_month < free.run.usd_per_month()
     assert decision.run.measured_s(target) == chosen.p95_wait_s > 0
     late = RentingTerms(provision_s=600.0)
-    with pytest.raises(
-        InfeasibleError, match="<= 1 min cannot .* it is 10 min at best"
-    ):
+    with pytest.raises(InfeasibleError, match=r"<= 1 min cannot .* it is 10 min at best"):
         decide(program, late, TimeTarget("p99_wait", 60.0))
 
 

@@ -189,7 +189,8 @@ def cheaper_table(results: PlanResults) -> Table:
     )
 
 
-def _signed(share: float) -> str:
+def show_growth(share: float) -> str:
+    """Return growth with its sign: ``+20%``, ``none``."""
     if not share:
         return "none"
     percent = 100 * share
@@ -206,7 +207,7 @@ def growth_table(results: PlanResults) -> Table:
     return table(
         "If demand grows: this commitment against the best one for that demand",
         results.outlook.growth,
-        Column("growth_share", "growth", _signed),
+        Column("growth_share", "growth", show_growth),
         {"usd_per_month": "$/month", "best_usd_per_month": "$/month, best"},
         Column("best_committed", "best commitment", read=committed),
         Column("regret_share", "extra", show_share),

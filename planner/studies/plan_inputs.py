@@ -112,7 +112,7 @@ def _spot_records(
 
 
 def _check_names(request: PurchaseRequest, types: Sequence[str]) -> None:
-    """Refuse prices that are all of GPU types that the log does not have. Raises `UsageError`."""
+    """Refuse a price of a GPU type that the log does not have. Raises `UsageError`."""
     log_types = [name or request.prices.gpu for name in types]
     options = {
         "--commit": [price.gpu_type for price in request.commitment.commit],
@@ -122,15 +122,18 @@ def _check_names(request: PurchaseRequest, types: Sequence[str]) -> None:
         "--owned": [pool.gpu_type for pool in request.prices.owned],
     }
     for option, names in options.items():
-        if not names or "" in names or any(match_types(names, log_types, option).values()):
+        meant = set(match_types(names, log_types, option).values())
+        unknown = [name for name in dict.fromkeys(names) if name and name not in meant]
+        if not unknown:
             continue
         named = [name for name in log_types if name]
         if not named:
             raise UsageError(
-                f"{option} {names[0]}: the log names no GPU types\n  next: --gpu {names[0]} as well"
+                f"{option} {unknown[0]}: the log names no GPU types\n"
+                f"  next: --gpu {unknown[0]} as well"
             )
         raise UsageError(
-            f"{option} {names[0]}: no job of the log is on {listed(names, 6)}\n"
+            f"{option} {unknown[0]}: no job of the log is on {listed(unknown, 6)}\n"
             f"  next: a GPU type of the log: {listed(named, 6)}"
         )
 
