@@ -320,7 +320,10 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
     notes = []
     if prices.option == "assumed":
         usd = prices.usd(None)
-        notes.append(f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour")
+        notes.append(
+            f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour; give "
+            "--on-demand USD, --prices builtin or --contracts FILE.toml"
+        )
     if jobs.left_out:
         notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
     lacking = int(np.isnan(jobs.wait_s).sum())
