@@ -261,7 +261,9 @@ def _slowest_words(results: PlanResults, slower: float | None, are_slowed: bool)
     slowest = results.outlook.slowest
     if slowest is None:
         return ""
-    has_waits = are_slowed or results.today.jobs_without_wait < results.jobs
+    replay = results.replay
+    waits = replay is not None and replay.mean_time_s > results.mean_time_s * ALMOST
+    has_waits = are_slowed or waits or results.today.jobs_without_wait < results.jobs
     no_class = "Without waits no class" if has_waits else "No class"
     if slowest.times <= ALMOST:
         return f" {no_class} takes longer than today."

@@ -46,7 +46,8 @@ def parse_pools(texts: Sequence[str], option: str) -> tuple[PaidPool, ...]:
     for text in (part.strip() for several in texts for part in several.split(",")):
         match = FORM.fullmatch(text)
         if match is None or (match["usd"] is None and market == COMMITTED):
-            raise UsageError(f"{option} {text!r}: expected {form}, such as A100=32@0.90")
+            unnamed = " (and --gpu A100 where the log names no GPU types)" * text.isdecimal()
+            raise UsageError(f"{option} {text!r}: expected {form}, such as A100=32@0.90{unnamed}")
         gpus = int(match["gpus"])
         if not 1 <= gpus <= MOST_GPUS:
             raise UsageError(f"{option} {text!r}: expected 1 to {MOST_GPUS:,} GPUs")

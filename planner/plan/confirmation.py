@@ -32,6 +32,9 @@ NEAR_TARGET = 0.02
 """A confirmed plan keeps to its target within this share: shares of few jobs are coarse."""
 ROUNDING = 1e-9
 HAZARDS = {"half the losses": 0.5, "twice the losses": 2.0}
+TWO_WEEKS_S = 14 * DAY_S
+USUAL_SHARE = 0.3
+"""Of the time, held out."""
 ALL_LOST = "no spot GPUs for 6 h"
 
 
@@ -249,10 +252,12 @@ def tail_words(holdout: PlanHoldout | None, window_s: float) -> tuple[str, ...]:
 
 
 def caveat(window_s: float, share: float) -> str | None:
-    """Return what a short log does to the confirmation; None for two weeks or more."""
-    if window_s >= 14 * DAY_S:
-        return None
-    return (
-        f"the log covers {window_s / DAY_S:.2g} days: with less than two weeks the part held out "
-        f"is {window_s * share / DAY_S:.2g} days, which need not be like the others of a week"
+    """Return what a short log, or a short part held out, does to the confirmation, if anything."""
+    part_s = window_s * share
+    part = (
+        f"the part held out is {part_s / DAY_S:.2g} days, which need not be like the others of a "
+        "week"
     )
+    if window_s < TWO_WEEKS_S:
+        return f"the log covers {window_s / DAY_S:.2g} days: with less than two weeks {part}"
+    return part if part_s < USUAL_SHARE * TWO_WEEKS_S else None

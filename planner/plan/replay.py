@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -201,10 +202,22 @@ def replay_plan(
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error
-            raise InfeasibleError(f"{what}\n  next: a larger --cluster") from error
+            least = _least_cluster(joint, cluster, gpu_type)
+            raise InfeasibleError(
+                f"--cluster: {what}\n  next: --cluster {least} or more, or --where to leave such "
+                "jobs out"
+            ) from error
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
         types.append(TypeReplay(gpu_type, market, float(committed[number]), rows, run))
     return PlanRun(columns, tuple(types), wait_s, time_s)
+
+
+def _least_cluster(jobs: JointJobs, cluster: JointCluster, gpu_type: str) -> str:
+    """Return the least cluster that every job on the pool fits, as ``--cluster`` takes it."""
+    widest = float(jobs.pool_gpus[jobs.pool_us >= 0].max(initial=0.0))
+    nodes = ceil(widest / cluster.node)
+    shape = f"{nodes}x{cluster.node}" if cluster.node > 1 else f"{nodes}"
+    return f"{gpu_type}={shape}" if gpu_type else shape
 
 
 def _cluster(

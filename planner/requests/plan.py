@@ -347,7 +347,10 @@ class PurchaseRequest(StudyRequest):
         }
         for name in self.levers or ():
             if not inputs.get(name, True):
-                raise UsageError(f"--levers {name}: needs {LEVERS[name]}")
+                raise UsageError(
+                    f"--levers {name}: needs {LEVERS[name]}\n"
+                    f"  next: {LEVERS[name]} as well, or --levers without {name}"
+                )
         growths = self.growth if isinstance(self.growth, tuple) else (self.growth or 0.0,)
         if min(growths) <= -1:
             raise UsageError("--growth: demand must shrink by less than 100%")
@@ -357,9 +360,11 @@ class PurchaseRequest(StudyRequest):
                 "--target and --budget: a budget buys the least mean time, so give one of them"
             )
         self._check_policy()
+        self.upkeep.check()
         if not 0 <= self.holdout <= MOST_HELD_OUT:
             raise UsageError(
-                f"--holdout {self.holdout:.0%}: expected 0% to {MOST_HELD_OUT:.0%} of the time"
+                f"--holdout {self.holdout:.0%}: expected 0% to {MOST_HELD_OUT:.0%} of the time\n"
+                "  next: --holdout 30%"
             )
 
     def _check_policy(self) -> None:

@@ -21,7 +21,7 @@ from gpuplan.planner.plan.assignment import (
     shares_of,
 )
 from gpuplan.planner.plan.caps import uses_under_cap
-from gpuplan.planner.plan.columns import RouteColumns, route_columns
+from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_levers
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
     caveat,
@@ -122,9 +122,10 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         UsageError: a GPU type without a price, or options that do not fit together.
     """
     request.check()
-    older = None if request.upkeep.keep is None else read_plan(request.upkeep.keep)
-    if older is not None:
-        request = with_options_of(request, older)
+    keep, older = request.upkeep.keep, None
+    if keep is not None:
+        older = read_plan(keep)
+        request = with_options_of(request, older, keep)
         request.check()
     request = request.with_levers
     budget_usd_per_h = _budget_usd_per_h(request.budget)
@@ -181,6 +182,7 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
             *notes_of_terms,
             *(record.text for record in records),
             *late,
+            *unused_levers(columns, request.speedup),
         ),
         notes=(*_notes(request, proof, prices), *paid.notes()),
         source=PlanSource(trace_input(trace), offered, proof.bought, older),
