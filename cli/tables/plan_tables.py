@@ -39,6 +39,18 @@ def levers_table(results: PlanResults) -> Table:
     )
 
 
+def program_table(results: PlanResults, rounding_share: float) -> Table:
+    """Return the program's value, before nodes are whole and shares are of single jobs."""
+    return table(
+        "The program: jobs start at once, and classes split evenly",
+        (results,),
+        Column("program_usd_per_month", "$/month", show_about_usd),
+        Column(
+            "rounding_share", "whole nodes", lambda share: f"{share:+.2%}", lambda _: rounding_share
+        ),
+    )
+
+
 def classes_table(results: PlanResults) -> Table:
     """Return where the jobs of each class run."""
 

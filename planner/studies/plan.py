@@ -91,14 +91,9 @@ class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
         return self.request.parameters()
 
     @property
-    def program_words(self) -> str:
-        """What the program says, before the plan is one of whole nodes and single jobs."""
-        value = self.results.program_usd_per_month
-        return (
-            f"the program's value is ${value:,.0f} a month, for jobs that start at once and "
-            f"classes that split evenly; whole nodes cost {gap_share(self.source.bought):+.2%} "
-            "over it"
-        )
+    def rounding_share(self) -> float:
+        """What whole nodes cost over the program's value, as a share of it."""
+        return gap_share(self.source.bought)
 
     def exported(self, name: str) -> str:
         """Return the text of a file of the export."""
