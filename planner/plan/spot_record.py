@@ -113,31 +113,31 @@ def _of_steps(
     steps: AvailabilitySteps, file: InputFile, begin_us: int, window_s: float, until_s: float
 ) -> SpotRecord:
     lasting_s = (steps.end_us - steps.start_us) / MICROS
-    there = steps.available > 0
+    is_available = steps.available > 0
     touches = steps.start_us[1:] == steps.end_us[:-1]
     known_s = float(lasting_s.sum())
     repeats = steps.start_us[0] > begin_us or steps.end_us[-1] < begin_us + window_s * MICROS
     if repeats:
         end_s = np.cumsum(lasting_s)
-        gone_s = _gone(end_s - lasting_s, end_s, there)
+        gone_s = _gone(end_s - lasting_s, end_s, is_available)
         rounds = ceil(until_s / known_s)
         gone_s = np.concatenate([gone_s + number * known_s for number in range(rounds)])
     else:
         begin_s, end_s = ((us - begin_us) / MICROS for us in (steps.start_us, steps.end_us))
-        gone_s = _gone(begin_s, end_s, there)
+        gone_s = _gone(begin_s, end_s, is_available)
     return SpotRecord(
         source=_name(steps),
         file=file,
         gone_s=joined(gone_s.tolist()),
-        losses=int(np.count_nonzero(touches & there[:-1] & ~there[1:])),
-        available_s=float(lasting_s[there].sum()),
+        losses=int(np.count_nonzero(touches & is_available[:-1] & ~is_available[1:])),
+        available_s=float(lasting_s[is_available].sum()),
         known_s=known_s,
         repeats=bool(repeats),
     )
 
 
-def _gone(begin_s: FloatArray, end_s: FloatArray, there: BoolArray) -> FloatArray:
-    return np.stack([begin_s, end_s], axis=1)[~there & (end_s > 0)].clip(min=0.0)
+def _gone(begin_s: FloatArray, end_s: FloatArray, is_available: BoolArray) -> FloatArray:
+    return np.stack([begin_s, end_s], axis=1)[~is_available & (end_s > 0)].clip(min=0.0)
 
 
 def joined(stretches: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
