@@ -64,7 +64,8 @@ def test_the_answer_leads_with_what_it_is_not(gpuplan, steps):
         "demand as recorded ("
     )
     assert headline.endswith(
-        "blocks of 72 min). Mean time 2.02 h per job, today 2 h. No class takes longer than today."
+        "blocks of 72 min). Mean time 2.02 h per job, today 2 h. Without waits no class takes "
+        "longer than today."
     )
     assert "left out" not in err
     assert "Where jobs run" in gpuplan("plan", steps, *BOTH, "--full")[1]

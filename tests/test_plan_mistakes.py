@@ -114,6 +114,17 @@ def test_a_job_that_runs_on_alone_is_named(gpuplan, tmp_path):
     assert "last job ends 80 days after the last submission" in err
 
 
+def test_the_commitment_that_was_tried_is_named_where_it_is_another(gpuplan, days, tmp_path):
+    submit = [DAY * day for day in range(20) for _ in range(4 if day < 12 else 1)]
+    path = write_trace(tmp_path / "t.parquet", submit, [DAY] * len(submit))
+    code, out, err = gpuplan("plan", path, *BOTH)
+    text = " ".join(out.split())
+    assert code == 0, err
+    assert "a plan of the first 70% (4 GPUs committed, not 1) cost" in text
+    code, out, _ = gpuplan("plan", days, *BOTH)
+    assert code == 0 and "a plan of the first 70% cost" in " ".join(out.split())
+
+
 def test_the_program_is_for_those_who_ask_and_peaks_are_within_the_cap(gpuplan, days):
     code, out, err = gpuplan("plan", days, *BOTH, "--cluster", "2")
     assert code == 0 and "program" not in out + err

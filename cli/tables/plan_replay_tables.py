@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.plan_results import PlanResults
 
 
+ALIKE = 0.1
+"""Commitments within this share of each other are about the same."""
 SAME = 0.005
 """A smaller difference of dollars is none."""
 
@@ -30,11 +32,21 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
         return ""
     plan = holdout.plan
     dearer = "" if has_budget else dearer_text(results, holdout)
+    other = _other_commitment(results, plan.committed_gpus)
     return (
-        f"On the last {holdout.share:.0%} of the log, a plan of the first {1 - holdout.share:.0%} "
-        f"cost {show_about_usd(plan.usd_per_month)} a month, {show_duration(plan.mean_time_s)} per "
-        f"job, P95 wait {show_duration(plan.p95_wait_s)}: confirmed{dearer}."
+        f"On the last {holdout.share:.0%} of the log, a plan of the first {1 - holdout.share:.0%}"
+        f"{other} cost {show_about_usd(plan.usd_per_month)} a month, "
+        f"{show_duration(plan.mean_time_s)} per job, P95 wait {show_duration(plan.p95_wait_s)}: "
+        f"confirmed{dearer}."
     )
+
+
+def _other_commitment(results: PlanResults, tried_gpus: float) -> str:
+    """Return the commitment that was tried, where it is not about that of the plan."""
+    gpus = sum(use.gpus for use in results.markets if use.name == "committed")
+    if abs(tried_gpus - gpus) <= max(1.0, ALIKE * gpus):
+        return ""
+    return f" ({tried_gpus:,.0f} GPUs committed, not {gpus:,.0f})"
 
 
 def cap_text(results: PlanResults) -> str:

@@ -247,7 +247,8 @@ def tail_words(holdout: PlanHoldout | None, window_s: float) -> tuple[str, ...]:
         return ()
     return (
         f"the log's last job ends {(window_s - holdout.to_s) / DAY_S:,.3g} days after the last "
-        f"submission, so the {holdout.share:.0%} held out end with that submission",
+        f"submission: the {holdout.share:.0%} held out end with that submission, but the plan "
+        "counts those days too, in which little runs, and may commit to less than usual days need",
     )
 
 
