@@ -136,6 +136,17 @@ def test_the_program_is_for_those_who_ask_and_peaks_are_within_the_cap(gpuplan, 
     assert max(cap["gpus"] for cap in results["caps"]) == 2
 
 
+def test_the_commitment_of_jobs_as_recorded_is_that_of_all_types(gpuplan, tmp_path):
+    submit = [DAY * day for day in range(20) for _ in range(3)]
+    types, gpus = ["A100", "A100", "T4"] * 20, [1.0, 2.0, 4.0] * 20
+    path = write_trace(tmp_path / "t.parquet", submit, [DAY] * 60, gpus, gpu_type=types)
+    spot = ("--spot", "gpu_type = 'T4'", "--spot-price", "0.2", "--owned", "A100=1")
+    code, out, err = gpuplan("plan", path, *BOTH, *spot)
+    text = " ".join(out.split())
+    assert code == 0, err
+    assert text.startswith("Commit to 2 A100 (6 of all types with jobs as recorded) beside the 1 o")
+
+
 def test_policies_of_a_cap_change_who_waits(gpuplan, tmp_path):
     """By hand, on 2 GPUs rented at once: a gang of 2 waits for a job of 1; a short one comes."""
     submit = [DAY * day + s for day in range(20) for s in (0, 1, 2)]

@@ -84,11 +84,12 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     ]
     owned = sum(use.gpus for use in results.markets if use.name == "owned")
     commit = f"Commit to {_and(bought)}" if bought else "Commit to no GPU"
-    if owned:
-        commit += f" beside the {owned:,.0f} owned"
     recorded = results.recorded_committed_gpus
     if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
-        commit += f" ({recorded:,.0f} with jobs as recorded)"
+        of_all = " of all types" if len({use.gpu_type for use in results.markets}) > 1 else ""
+        commit += f" ({recorded:,.0f}{of_all} with jobs as recorded)"
+    if owned:
+        commit += f" beside the {owned:,.0f} owned"
     if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
         commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
     elsewhere = [
