@@ -1,4 +1,4 @@
-"""Past use in KAI's fair shares: the decayed use of a replay against the formula, in plain Python."""
+"""Past use in KAI's fair shares: the decayed use of a replay against the formula."""
 
 from math import exp, log
 

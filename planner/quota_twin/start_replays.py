@@ -207,8 +207,8 @@ def _run_times(instant: QuotaInstant, unfinished: IntArray) -> RunTimes:
     whole = finished.filter(pl.col("start") + usual <= instant.at)
     sample = whole if whole.height >= max(LEAST_SAMPLE, finished.height / 2) else finished
     traits: list[pl.Expr] = [
-        pl.col("namespace").alias("user"), pl.col("queue").alias("partition"), pl.col("gpus"), pl.col("run_s"),
-        pl.lit(longest).alias("limit"),
+        pl.col("namespace").alias("user"), pl.col("queue").alias("partition"), pl.col("gpus"),
+        pl.col("run_s"), pl.lit(longest).alias("limit"),
     ]  # fmt: skip
     rows = instant.jobs[unfinished].select(*traits, elapsed=pl.col("run_s"))
     return run_times(
