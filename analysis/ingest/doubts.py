@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, SET_BACK
+from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, SET_BACK, WITHOUT_GPUS
 
 
 def doubts(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
@@ -37,3 +38,13 @@ def doubts(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
             "worker, --map num_gpus='GPUS * WORKERS'"
         )
     return warnings
+
+
+def nothing_hint(path: Path, left_out: Collection[str]) -> str:
+    """Return what to do where all of a source is left out, for these reasons."""
+    if WITHOUT_GPUS in left_out:
+        return (
+            "where GPUs have a name of their own: "
+            f"gpuplan ingest {path} --gpu-resource NAME -o trace.parquet"
+        )
+    return "export the log again, without the filter that leaves nothing"

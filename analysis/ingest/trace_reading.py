@@ -17,7 +17,7 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.version import gpuplan_version
-from gpuplan.analysis.ingest.doubts import doubts
+from gpuplan.analysis.ingest.doubts import doubts, nothing_hint
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.job_table.schema import (
@@ -33,7 +33,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import CUT_OFF, WITHOUT_GPUS, Batch, Refused, Rows, cut_warnings
+from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.outcome import BatchOutcome
@@ -150,7 +150,7 @@ class Reading:
                 path,
                 f"has no jobs: {left_out}" if left_out else "has a header but no rows",
                 expected=expected,
-                hint=self._nothing_hint(path),
+                hint=nothing_hint(path, self.left_out()),
             )
         if self.kept == 0:
             raise InputError(path, "has no usable rows", expected=expected, hint=self.log.leave())
@@ -169,15 +169,6 @@ class Reading:
             notes=tuple(self._notes()),
             gpuplan_version=gpuplan_version(),
         )
-
-    def _nothing_hint(self, path: Path) -> str:
-        """Return what to do where all of a source is left out."""
-        if WITHOUT_GPUS in self.left_out():
-            return (
-                "where GPUs have a name of their own: "
-                f"gpuplan ingest {path} --gpu-resource NAME -o trace.parquet"
-            )
-        return "export the log again, without the filter that leaves nothing"
 
     def left_out(self) -> dict[str, int]:
         """Return how many lines or objects were left out, by reason, as they are no jobs."""

@@ -48,7 +48,7 @@ class _Properties(Struct):
     labels: dict[str, str] | None = None
 
 
-class _Allocation(Struct):
+class _CostAllocation(Struct):
     name: str | None = None
     properties: _Properties | None = None
     window: _Window | None = None
@@ -62,13 +62,13 @@ class _Allocation(Struct):
     total_cost: float | None = member(name="totalCost", default=None)
 
 
-class _Answer(Struct):
+class _CostAnswer(Struct):
     code: int = 0
     message: str | None = None
-    data: list[dict[str, _Allocation] | None] | None = None
+    data: list[dict[str, _CostAllocation] | None] | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Answer, strict=False)
+_DECODER = msgspec.json.Decoder(_CostAnswer, strict=False)
 
 
 def open_opencost(stream: SourceStream) -> Rows:
@@ -97,14 +97,14 @@ def open_opencost(stream: SourceStream) -> Rows:
 
 
 def _rows(
-    allocations: Sequence[tuple[str, _Allocation]], wanted: Sequence[str]
+    allocations: Sequence[tuple[str, _CostAllocation]], wanted: Sequence[str]
 ) -> Iterator[Flat | Refused]:
     parts = ((key, cells) for key, allocation in allocations for cells in _parts(key, allocation))
     for number, (key, cells) in enumerate(parts, start=1):
         yield number, tuple(cells.get(name) for name in wanted), key
 
 
-def _parts(key: str, allocation: _Allocation) -> Iterator[Mapping[str, str | None]]:
+def _parts(key: str, allocation: _CostAllocation) -> Iterator[Mapping[str, str | None]]:
     """Yield the GPUs of an allocation, and the rest of it, as cells."""
     properties = allocation.properties or _Properties()
     window = allocation.window or _Window(allocation.start, allocation.end)

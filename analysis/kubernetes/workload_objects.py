@@ -25,7 +25,7 @@ FINISHED_STATES = {
 """Reason of the condition Finished -> state of the job."""
 
 
-class PodSet(Struct):
+class KueuePodSet(Struct):
     """Pods of a workload that are alike."""
 
     name: str = ""
@@ -39,7 +39,7 @@ class WorkloadSpec(Struct):
     queue: str | None = member(name="queueName", default=None)
     active: bool | None = None
     priority: int | None = None
-    pod_sets: list[PodSet] | None = member(name="podSets", default=None)
+    pod_sets: list[KueuePodSet] | None = member(name="podSets", default=None)
 
 
 class PodSetAssignment(Struct):

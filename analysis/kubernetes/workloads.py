@@ -30,8 +30,8 @@ from gpuplan.analysis.kubernetes.workload_objects import (
     PREVIOUSLY,
     RESERVED,
     SLICE,
+    KueuePodSet,
     KueueWorkload,
-    PodSet,
     WorkloadAdmission,
     WorkloadSpec,
     WorkloadStatus,
@@ -155,7 +155,7 @@ def _set_gpus(
     workers, more = 0, site.around.gpu_resources
     pod_sets = {pods.name: pods for pods in spec.pod_sets or ()}
     for part in (admission.assignments if admission is not None else None) or ():
-        pod_set = pod_sets.get(part.name, PodSet(count=0))
+        pod_set = pod_sets.get(part.name, KueuePodSet(count=0))
         selector = pod_set.template.spec.node_selector or {}
         workers += pod_set.count if part.count is None else part.count
         for name, amount in (part.usage or {}).items():

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from gpuplan.analysis.kubernetes.gpus import ALWAYS, Container, PodSpec
-from gpuplan.analysis.kubernetes.workload_objects import KueueWorkload, PodSet, WorkloadSpec
+from gpuplan.analysis.kubernetes.workload_objects import KueuePodSet, KueueWorkload, WorkloadSpec
 from gpuplan.analysis.quota.quantities import quantity
 from gpuplan.analysis.quota.schema import Toleration
 
@@ -63,7 +63,7 @@ class PodTemplate(Struct):
     spec: PodText = msgspec.field(default_factory=PodText)
 
 
-class PodSetText(PodSet):
+class PodSetText(KueuePodSet):
     """A pod set of a Workload."""
 
     least: int | None = msgspec.field(name="minCount", default=None)

@@ -88,8 +88,8 @@ def quota_forecast(
     stored = calibration.eta
 
     def test(at: int | None = plan.at) -> StartBacktest | None:
-        known = instant if at == plan.at else quota_instant(log, document, model, at)
-        return quota_backtest(log, document, model, known, level, plan.test, tests)
+        before = instant if at == plan.at else quota_instant(log, document, model, at)
+        return quota_backtest(log, document, model, before, level, plan.test, tests)
 
     if instant.finished.is_empty():
         pass  # nothing tells how long workloads run

@@ -99,18 +99,18 @@ def quota_instant(
         raise UsageError(f"no workload had come by {utc(moment)} UTC; give a later --at")
     began = (pl.col("start") <= moment).fill_null(False)
     ended = began & (pl.col("end") <= moment).fill_null(False)
-    known = came.with_columns(
+    jobs = came.with_columns(
         start=pl.when(began).then("start"),
         admitted=pl.when(pl.col("admitted") <= moment).then("admitted"),
         end=pl.when(ended).then("end"),
         run_s=pl.when(ended).then("run_s").when(began).then(moment - pl.col("start")).otherwise(0),
     )
-    filled = known.with_columns(
+    filled = jobs.with_columns(
         pl.col("start").fill_null(pl.col("submit")), pl.col("run_s").clip(lower_bound=0)
     )
     work = quota_workload(replace(log, jobs=filled), document, model, 0)
     names = np.array(work.queues, object)[work.quota.queue]
-    rows = known[work.rows].with_columns(
+    rows = jobs[work.rows].with_columns(
         queue=pl.Series(names, dtype=pl.String), **{"class": class_of()}
     )
     return QuotaInstant(moment, first, rows, work)

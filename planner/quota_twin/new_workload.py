@@ -103,10 +103,10 @@ class QuotaSubmitter:
         queues = self.model.of_namespace.get(job.account, frozenset()) | set(used["queue"])
         for queue in sorted(queues - {job.partition}):
             yield Alternative(QUEUE, f"queue {queue}", replace(job, partition=queue))
-        mine, numbers = self.priority(job), self._classes()
+        priority, numbers = self.priority(job), self._classes()
         names = sorted(set(used["class"]), key=lambda name: (numbers[name], name))
         for name in names:
-            if numbers[name] > mine:
+            if numbers[name] > priority:
                 yield Alternative(PRIORITY, f"priority {name}", replace(job, qos=name))
 
     def _classes(self) -> dict[str, int]:

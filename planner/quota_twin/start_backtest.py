@@ -84,12 +84,12 @@ def scored_workloads(instant: QuotaInstant, plan: BacktestPlan) -> list[int]:
 
 def _forecast(
     item: tuple[int, str], log: KueueLog, document: QuotaDocument, model: QuotaModel,
-    known: QuotaInstant, level: str, plan: BacktestPlan,
+    last: QuotaInstant, level: str, plan: BacktestPlan,
 ) -> PastForecast:  # fmt: skip
     """Return the forecast of a workload from what was known when it was created."""
     row, name = item
-    job: dict[str, Any] = known.jobs.row(row, named=True)
-    quota = known.work.quota
+    job: dict[str, Any] = last.jobs.row(row, named=True)
+    quota = last.work.quota
     new = NewWorkload(
         int(quota.queue[row]), int(quota.priority[row]), quota.shapes[int(quota.pods[row])]
     )

@@ -132,13 +132,13 @@ def quota_start_replays(
         pods[row] = pinned[key]
     start = instant.jobs["start"].fill_null(0).to_numpy().astype(np.int64)
     count, n = len(new), quota.queue.size
-    now, one = np.full(count, at), np.ones(count, np.int64)
+    now, second = np.full(count, at), np.ones(count, np.int64)
     jobs = QuotaJobs(
         queue=_joined(quota.queue, [each.queue for each in new], quota.queue),
         priority=_joined(quota.priority, [each.priority for each in new], quota.priority),
         submit=_joined(np.where(runs, np.minimum(start, at - 1), at), now, quota.submit),
         created=_joined(quota.created, now, quota.created),
-        run=_joined(quota.run, one, quota.run),
+        run=_joined(quota.run, second, quota.run),
         pods=_joined(pods, len(shapes) + np.arange(count), quota.pods),
         uid=np.arange(2 * n + count),
         shapes=(*shapes, *(each.pods for each in new)),

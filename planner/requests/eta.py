@@ -11,7 +11,13 @@ from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.site_request import TIME_ZONE, read_site, site_zone
+from gpuplan.planner.requests.site_request import (
+    TIME_ZONE,
+    is_quota_site,
+    read_quota_settings,
+    read_site,
+    site_zone,
+)
 
 if TYPE_CHECKING:
     from gpuplan.analysis.quota.kueue_site import QuotaDocument
@@ -158,9 +164,7 @@ class EtaRequest(StudyRequest):
     @property
     def is_of_kueue(self) -> bool:
         """Whether the settings are of a site of Kueue. Raises `InputError`."""
-        from gpuplan.analysis.quota.kueue_site import is_quota_twin
-
-        return is_quota_twin(self.twin)
+        return is_quota_site(self.twin)
 
     def _check_for_quotas(self) -> None:
         """Check what can be checked of a site of Kueue. Raises `InputError` or `UsageError`."""
@@ -174,10 +178,7 @@ class EtaRequest(StudyRequest):
             )
         if self.limit is not None:
             self.limit_s()
-        from gpuplan.planner.quota_twin.what_if import check_quota_groups
-
         calibration = self.quota_site()[1]
-        check_quota_groups("queue", calibration.level)
         self.at_s(site_zone(calibration, self.twin, self.time_zone))
 
     def limit_s(self) -> int:
@@ -206,6 +207,4 @@ class EtaRequest(StudyRequest):
 
     def quota_site(self) -> tuple[QuotaDocument, CalibrationTable]:
         """Return the settings of Kueue, and what the calibration found. Raises `InputError`."""
-        from gpuplan.analysis.quota.kueue_site import read_quota_twin
-
-        return read_quota_twin(self.twin)
+        return read_quota_settings(self.twin)

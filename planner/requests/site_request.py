@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.option import Opt, json_parameters
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.requests.calibrate import READING
 from gpuplan.planner.requests.declaration import StudyRequest
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.quota.kueue_site import QuotaDocument
     from gpuplan.analysis.site.document import SiteDocument
     from gpuplan.analysis.site.schema import CalibrationTable
 
@@ -54,6 +55,23 @@ OF_KUEUE = KUBERNETES[:3]
 """Formats of logs that a site of Kueue may have written."""
 
 
+def is_quota_site(twin: Path) -> bool:
+    """Return whether settings are of a site of Kueue or KAI. Raises `InputError`."""
+    from gpuplan.analysis.quota.kueue_site import is_quota_twin
+
+    return is_quota_twin(twin)
+
+
+def read_quota_settings(twin: Path) -> tuple[QuotaDocument, CalibrationTable]:
+    """Return the settings of a site of Kueue, and what the calibration found.
+
+    Raises `InputError`.
+    """
+    from gpuplan.analysis.quota.kueue_site import read_quota_twin
+
+    return read_quota_twin(twin)
+
+
 def check_kind(trace: Path, source_format: str, twin: Path) -> None:
     """Refuse settings of another kind of site than the one that wrote a log. Raises `InputError`.
 
@@ -62,10 +80,7 @@ def check_kind(trace: Path, source_format: str, twin: Path) -> None:
         source_format: its format.
         twin: the settings.
     """
-    from gpuplan.analysis.base.errors import InputError
-    from gpuplan.analysis.quota.kueue_site import is_quota_twin
-
-    is_of_kueue = is_quota_twin(twin)
+    is_of_kueue = is_quota_site(twin)
     if is_of_kueue and source_format not in OF_KUEUE:
         raise InputError(
             twin,

@@ -11,7 +11,12 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
-from gpuplan.planner.requests.site_request import read_site, selected_at_site
+from gpuplan.planner.requests.site_request import (
+    is_quota_site,
+    read_quota_settings,
+    read_site,
+    selected_at_site,
+)
 from gpuplan.planner.requests.trace import TRACE
 
 if TYPE_CHECKING:
@@ -95,17 +100,13 @@ class WaitsRequest(StudyRequest):
     @property
     def is_of_kueue(self) -> bool:
         """Whether the settings are of a site of Kueue. Raises `InputError`."""
-        from gpuplan.analysis.quota.kueue_site import is_quota_twin
-
-        return self.twin is not None and is_quota_twin(self.twin)
+        return self.twin is not None and is_quota_site(self.twin)
 
     def quota_site(self) -> QuotaDocument:
         """Return the settings of a site of Kueue. Raises `InputError`."""
-        from gpuplan.analysis.quota.kueue_site import read_quota_twin
-
         if self.twin is None:
             raise ValueError("no settings")
-        return read_quota_twin(self.twin)[0]
+        return read_quota_settings(self.twin)[0]
 
     def shape(self) -> ClusterShape | None:
         """Return the cluster that is stated. Raises `UsageError`."""

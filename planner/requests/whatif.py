@@ -20,6 +20,8 @@ from gpuplan.planner.requests.site_request import (
     TIME_ZONE,
     TWIN,
     SiteRequest,
+    is_quota_site,
+    read_quota_settings,
 )
 
 if TYPE_CHECKING:
@@ -295,11 +297,10 @@ class WhatIfRequest(SiteRequest):
     @property
     def is_of_kueue(self) -> bool:
         """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
-        from gpuplan.analysis.quota.kueue_site import is_quota_twin
         from gpuplan.analysis.quota.workloads import is_kueue_dump
 
         if self.twin is not None:
-            return is_quota_twin(self.twin)
+            return is_quota_site(self.twin)
         return is_kueue_dump(self.trace)
 
     @property
@@ -331,11 +332,9 @@ class WhatIfRequest(SiteRequest):
 
         Raises `InputError` or, without ``twin``, `UsageError`.
         """
-        from gpuplan.analysis.quota.kueue_site import read_quota_twin
-
         if self.twin is None:
             raise UsageError(NO_TWIN)
-        return read_quota_twin(self.twin)
+        return read_quota_settings(self.twin)
 
     def quota_changes(self) -> tuple[QuotaChange, ...]:
         """Return the changes of a site of Kueue in the order in which they are given.

@@ -17,6 +17,8 @@ from gpuplan.analysis.site.squeue import is_squeue, read_queue
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.quota_twin.forecast import ForecastPlan, quota_forecast
+from gpuplan.planner.quota_twin.new_workload import QUEUE
+from gpuplan.planner.quota_twin.what_if import check_quota_groups
 from gpuplan.planner.requests.eta import EtaRequest
 from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
 from gpuplan.planner.site.eta import EtaPlan, EtaResults, check_possible, eta_results
@@ -141,6 +143,7 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
 def _quota_eta(request: EtaRequest, progress: Progress) -> StartForecast:
     """Return when a workload of Kueue has its quota. Raises as `eta`."""
     document, calibration = request.quota_site()
+    check_quota_groups(QUEUE, calibration.level)
     log = dump_of(request.trace)
     wish = JobWish(
         request.gpus, request.nodes, 0, None, request.account, request.partition, request.qos

@@ -22,7 +22,7 @@ from gpuplan.analysis.waits.pools import NODES, GpuKinds, StatedCluster, pools_o
 from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitingNow, WaitSummary
 from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
 from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
-from gpuplan.planner.quota_twin.waiting import waiting_now
+from gpuplan.planner.quota_twin.waiting import cluster_of_quotas, waiting_now
 from gpuplan.planner.requests.site_request import check_kind
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.answer import Answer
@@ -116,8 +116,6 @@ def wait_analysis(
     limit_of: LimitOf = unknown_limit
     rules: Spells | None = None
     if request is not None and is_of_kueue:
-        from gpuplan.planner.quota_twin.waiting import cluster_of_quotas
-
         cluster = cluster_of_quotas(request.quota_site(), kinds_of(everything))
     if request is not None and site is not None:
         from gpuplan.planner.twin.stated import cluster_of_site, limits_of_site
