@@ -144,7 +144,9 @@ def scored(forecasts: list[PastForecast], replays: int, until: int) -> StartBack
     """
     halves = forecasts[::2], forecasts[1::2]
     inside = [
-        one.is_within(tail_of(other)) for half, other in (halves, halves[::-1]) for one in half
+        forecast.is_within(tail_of(other))
+        for half, other in (halves, halves[::-1])
+        for forecast in half
     ]
     waits = np.array([each.wait_s for each in forecasts])
     easy = [each.easy_s for each in forecasts if each.easy_s is not None]
