@@ -1,0 +1,87 @@
+"""Dumps and settings of Kueue that cannot be used: what was found, and what to do."""
+
+import pytest
+from support_kueue import cluster_queue, cohort, local_queue, workload, write_list
+
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.quota.kueue_site import read_quota_site
+from gpuplan.analysis.quota.workloads import read_kueue_log
+from gpuplan.planner.quota_twin.changes import read_quota_change
+from gpuplan.planner.quota_twin.what_if import check_quota_groups
+
+SITE = [cluster_queue("team-a-cq", 8, None), local_queue("team-a", "team-a-cq")]
+
+
+def dump(tmp_path, change):
+    """Write a dump of two workloads, the second one changed; returns its path."""
+    good, odd = (workload(name, "team-a", 0, 10, 20) for name in ("good", "odd"))
+    change(odd)
+    return write_list(tmp_path / "k.json", [good, odd, *SITE])
+
+
+def pods(made):
+    return made["spec"]["podSets"][0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda made: pods(made).update(count=-3), "team-a/odd: found -3 pods"),
+        (lambda made: pods(made).update(count=10**18), "found 10{18} pods, expected 0 to"),
+        (lambda made: made["spec"].update(priority=2**62), "found the priority .* 32 bits"),
+        (
+            lambda made: pods(made)["template"]["spec"]["containers"][0]["resources"].update(
+                requests={"cpu": "1e30"}
+            ),
+            "requests too much cpu",
+        ),
+        (lambda made: made["metadata"].update(creationTimestamp="soon"), "creationTimestamp"),
+    ],
+)
+def test_impossible_workloads_are_refused_by_name(tmp_path, change, said):
+    with pytest.raises(InputError, match=rf"Workload .*{said}(.|\n)*next: kubectl get"):
+        read_kueue_log(dump(tmp_path, change))
+
+
+def test_null_lists_are_empty(tmp_path):
+    def change(made):
+        made["status"]["conditions"] = made["spec"]["podSets"] = None
+        made["status"]["admission"]["podSetAssignments"] = None
+
+    log = read_kueue_log(dump(tmp_path, change))
+    assert log.jobs["job_id"].to_list() == ["team-a/good"] and sum(log.left_out.values()) == 1
+
+
+def test_a_ring_of_cohorts_says_what_to_take_out(tmp_path):
+    path = write_list(tmp_path / "s.json", [*SITE, cohort("p", "q"), cohort("q", "p")])
+    with pytest.raises(InputError, match=r"p -> q -> p.*\n  next: take spec.parentName"):
+        read_quota_site(path)
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "ClusterName=x\n", "- just a text\n"])
+def test_other_files_as_a_site_say_what_to_give(tmp_path, text):
+    path = tmp_path / "site.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"objects of Kubernetes.*\n  next: kubectl get"):
+        read_quota_site(path)
+
+
+def test_aliases_that_grow_say_what_to_do(tmp_path):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 8)]
+    path = tmp_path / "site.yaml"
+    path.write_text("\n".join(lines))
+    with pytest.raises(InputError, match=r"too large.*\n  next: write objects without aliases"):
+        read_quota_site(path)
+
+
+def test_amounts_and_levels_that_are_none(tmp_path):
+    site = read_quota_site(write_list(tmp_path / "s.json", SITE))
+    change = read_quota_change("set", "clusterqueue.team-a-cq.nominalQuota=1e99")
+    with pytest.raises(UsageError, match="found '1e99', expected an amount up to"):
+        change.changed(site)
+    less = read_quota_change("set", "clusterqueue.team-a-cq.nominalQuota=-3").changed(site)[0]
+    group = less.tables["clusterqueue"]["team-a-cq"]["resourceGroups"][0]
+    assert group["flavors"][0]["resources"][0]["nominalQuota"] == "5"
+    with pytest.raises(UsageError, match=r"got 'events'\n  next: gpuplan calibrate"):
+        check_quota_groups("queue", "events")
