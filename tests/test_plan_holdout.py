@@ -9,10 +9,11 @@ from support_plan import jobs_from, market, plan_of, program_of, table_speedup
 from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.plan.assignment import assigned_jobs, market_uses
+from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
 from gpuplan.planner.plan.holdout import hold_out, later_part, weights_after
+from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import TimeTarget, parse_target, write_target

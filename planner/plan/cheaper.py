@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs, market_uses
+from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
 from gpuplan.planner.plan.columns import RouteColumns
+from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.purchase import Purchase, best, purchase
 

@@ -201,6 +201,37 @@ def replay_plan(
     return PlanRun(columns, tuple(types), wait_s, time_s)
 
 
+def deferred_start_s(
+    columns: RouteColumns, assigned: AssignedJobs, committed: FloatArray
+) -> FloatArray:
+    """Return when jobs start if GPUs on demand are had and returned at once.
+
+    A deferred job starts when it fits the idle GPUs of the pool, or when it is due; all others
+    start when they are submitted. Seconds after the first submission; shape (n,).
+
+    Args:
+        columns: the routes, with the jobs.
+        assigned: the route of each job.
+        committed: GPUs committed to, by type.
+    """
+    jobs = columns.jobs
+    start_s = jobs.submit_s.copy()
+    kinds = np.array([route.kind for route in columns.routes] or [""])
+    elsewhere = (assigned.column >= 0) & (kinds[assigned.column] == SPOT) & assigned.fits
+    type_names = jobs.gpu_type.to_numpy()
+    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
+        rows = np.flatnonzero((type_names == gpu_type) & ~elsewhere)
+        later = jobs.is_deferred[rows]
+        if not later.any():
+            continue
+        joint = _joint_jobs(columns, assigned, rows, elsewhere, market, SpotStress(), 0)
+        joint, is_job = with_services(joint, columns.services.get(gpu_type), columns.bins)
+        fixed = market.standing + float(committed[number])
+        run = run_plan(joint, JointCluster(fixed), f"deferred {gpu_type}".strip())
+        start_s[rows[later]] = run.start_us[is_job][later] / MICROS
+    return start_s
+
+
 def _cluster(
     market: GpuMarkets,
     fixed: float,

@@ -17,7 +17,6 @@ from gpuplan.planner.plan.already_paid import already_paid
 from gpuplan.planner.plan.assignment import (
     AssignedJobs,
     assigned_jobs,
-    market_uses,
     shares_of,
 )
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
@@ -29,6 +28,7 @@ from gpuplan.planner.plan.confirmation import (
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
+from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.outlook import plan_outlook
 from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
