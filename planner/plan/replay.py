@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.planner.money.gpus_in_use import gpus_in_use
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.jobs import TimeBins
@@ -104,6 +106,24 @@ class TypeReplay:
             / lasting_us
             * (market.serverless_usd or 0.0),
         }
+
+    def idle_usd_per_h(self, begin_s: float, end_s: float) -> float:
+        """Return the dollars an hour of GPUs on demand that hold no job, in a part of the time.
+
+        They wait for a job or for their return, or for the rest of a gang's.
+        """
+        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
+        run = self.run
+        on_pool = run.is_on_pool
+        held = gpus_in_use(
+            np.clip(run.pool_start_us[on_pool], begin_us, end_us) - begin_us,
+            np.clip(run.finish_us[on_pool], begin_us, end_us) - begin_us,
+            run.jobs.pool_gpus[on_pool],
+            end_us - begin_us,
+        )
+        used = held.levels.gpu_us() - held.levels.gpu_us(Fraction(run.cluster.fixed))
+        idle_us = run.billed_gpu_us(begin_us, end_us) - float(used)
+        return idle_us / (end_us - begin_us) * (self.market.on_demand_usd or 0.0)
 
 
 @dataclass(frozen=True, slots=True)

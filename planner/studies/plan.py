@@ -25,6 +25,7 @@ from gpuplan.planner.plan.confirmation import (
     caveat,
     prove,
 )
+from gpuplan.planner.plan.cost_steps import cost_steps
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
@@ -37,6 +38,7 @@ from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import BASE, RouteSettings
 from gpuplan.planner.plan.targets import write_target
 from gpuplan.planner.plan.today import CommittedToday, recorded_usd_per_h
+from gpuplan.planner.plan.uncertainty import PlanDollars
 from gpuplan.planner.plan_exports.class_use import class_uses
 from gpuplan.planner.plan_exports.files import WRITERS
 from gpuplan.planner.requests.plan import PurchaseRequest
@@ -235,6 +237,7 @@ def _results(
         left_out_jobs=jobs.left_out,
         bins=columns.bins.count,
         replay=proof.replay,
+        cost_steps=tuple(cost_steps(bought, assigned, None if decision is None else decision.run)),
         caps=() if decision is None else decision.tried,
         spot_replays=proof.spot_replays,
         holdout=proof.holdout,
@@ -243,7 +246,10 @@ def _results(
         lending=None
         if request.services.lend is None
         else lending_of(bought, request.services.lend),
-        outlook=plan_outlook(bought, assigned, recorded, request.jobs.seed, request.growth),
+        outlook=plan_outlook(
+            *(bought, assigned, recorded, request.jobs.seed, request.growth),
+            PlanDollars(usd, recorded_usd),
+        ),
     )
 
 
