@@ -29,6 +29,7 @@ from gpuplan.planner.plan.partition import single_bins
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.uncertainty import RESAMPLES, plan_intervals
+from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.planner.speedup.registry import load_speedup
 
 JOBS, DAYS, LABELS = 100_000, 100, 7
@@ -79,7 +80,7 @@ def columns_of(path: Path) -> RouteColumns:
 def program_rows(program: PlanProgram) -> list[Row]:
     """Return the program by groups of bins, and its resamples, against the bare solver."""
     columns = program.columns
-    all_bins = (single_bins(columns.bins.count),) * len(columns.types)
+    all_bins = ProgramStart((single_bins(columns.bins.count),) * len(columns.types))
     ours_s = cpu_s(lambda: optimum(program))
     bare_s = cpu_s(lambda: optimum(program, all_bins), runs=1)
     bought = purchase(program)

@@ -23,6 +23,7 @@ from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program, run_
 from gpuplan.planner.plan.purchase import best, gap_share
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.uncertainty import block_weights, blocks_of, reweighted
+from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.planner.sweep.ski_rental import ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.workload import Workload
@@ -217,7 +218,7 @@ def test_groups_of_bins_are_exact(drawn):
     program = drawn_program(drawn)
     grouped = optimum(program)
     bins = program.columns.bins.count
-    each = optimum(program, (single_bins(bins),) * len(program.columns.types))
+    each = optimum(program, ProgramStart((single_bins(bins),) * len(program.columns.types)))
     assert grouped.usd_per_h == pytest.approx(each.usd_per_h, rel=2e-9)
     assert cost_of(program, grouped) == pytest.approx(grouped.usd_per_h)
 
@@ -234,7 +235,9 @@ def test_groups_of_bins_are_exact_with_deferred_work(drawn, within_s, draws):
     draws = np.array(draws) % (block.max() + 1)
     for weighted in (program, reweighted(program, block_weights(block, draws), block)):
         grouped = optimum(weighted)
-        each = optimum(weighted, (single_bins(columns.bins.count),) * len(columns.types))
+        each = optimum(
+            weighted, ProgramStart((single_bins(columns.bins.count),) * len(columns.types))
+        )
         assert grouped.usd_per_h == pytest.approx(each.usd_per_h, rel=2e-7, abs=1e-9)
         assert cost_of(weighted, grouped) == pytest.approx(grouped.usd_per_h)
 

@@ -88,7 +88,7 @@ def _other(
     columns = replace(columns, arrived=before.arrived, due=before.due)
     program = plan_program(columns, bought.program.limits, weights=bought.program.weights)
     kept = _kept(program, bought.whole, _same_shares(before, columns, bought.whole.share))
-    planned = best(program, bought.exact.groups)
+    planned = best(program, bought.exact.start)
     rate = columns.rate_per_s
     times = rate[columns.class_of] * columns.time_s
     return OtherAssumption(

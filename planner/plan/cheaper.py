@@ -90,7 +90,7 @@ def cheaper_plans(bought: Purchase) -> tuple[CheaperPlan, ...]:
     program = bought.free
     candidates = []
     for limits in looser_limits(bought):
-        plan = best(replace(program, limits=limits), bought.exact.groups)
+        plan = best(replace(program, limits=limits), bought.exact.start)
         if plan is not None:
             candidates.append((plan.mean_time_s, plan.usd_per_h, limits))
     candidates.sort(key=lambda candidate: candidate[:2])
@@ -100,7 +100,7 @@ def cheaper_plans(bought: Purchase) -> tuple[CheaperPlan, ...]:
             cheaper.append(limits)
             last = usd_per_h
     return tuple(
-        _cheaper(purchase(replace(program, limits=limits), bought.exact.groups))
+        _cheaper(purchase(replace(program, limits=limits), bought.exact.start))
         for limits in _spread(cheaper)
     )
 

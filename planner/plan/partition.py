@@ -57,6 +57,13 @@ class BinGroups:
         return np.bincount(self.group, minlength=self.count)
 
     @property
+    def firsts(self) -> IntArray:
+        """Return the first bin of each group."""
+        first = np.zeros(self.count, np.int64)
+        first[self.group[::-1]] = np.arange(self.group.size)[::-1]
+        return first
+
+    @property
     def is_in_a_row(self) -> bool:
         """Whether groups are of bins that follow each other, in the order of time."""
         return bool((np.diff(self.group) >= 0).all())

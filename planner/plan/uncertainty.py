@@ -232,14 +232,14 @@ def _planned(
     """Return the figures of a resample; None where no plan meets the limits."""
     program = reweighted(bought.program, weights, block)
     kept = bought.whole.committed if bought.is_kept else None
-    plan = free = best(program, bought.exact.groups, committed=kept)
+    plan = free = best(program, bought.exact.start, committed=kept)
     if bought.is_kept:
-        free = best(reweighted(bought.free, weights, block), bought.exact.groups)
+        free = best(reweighted(bought.free, weights, block), bought.exact.start)
     if plan is None or free is None:
         return None
     today: PlanOptimum | None = None
     if recorded is not None:
-        today = best(reweighted(recorded.program, weights, block), recorded.exact.groups)
+        today = best(reweighted(recorded.program, weights, block), recorded.exact.start)
     rented = rented_usd_per_h(program, weights)
     return _Resample(
         committed=program.held + free.committed,
