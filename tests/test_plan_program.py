@@ -19,13 +19,14 @@ from gpuplan.planner.money.commitment_texts import TermOffer
 from gpuplan.planner.money.gpus_in_use import gpus_in_use
 from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import first_groups, groups_in_a_row, single_bins, turns
-from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program, run_deferred
+from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program
 from gpuplan.planner.plan.purchase import best, gap_share
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.uncertainty import block_weights, blocks_of, reweighted
 from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.planner.sweep.ski_rental import ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.plan.deferral import run_deferred
 from gpuplan.simkit.workload import Workload
 
 HOUR = 3600.0

@@ -13,12 +13,12 @@ from gpuplan.planner.plan.program import (
     PlanProgram,
     cost_of,
     plan_program,
-    run_deferred,
 )
 from gpuplan.planner.plan.purchase import Purchase, best
 from gpuplan.planner.plan.routes import BASE, SPOT, WIDTH, RouteSettings
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.plan.deferral import run_deferred
 
 SPEEDUP, LOSSES = "speedup", "spot_losses"
 LOSS_FACTORS = (0.5, 2.0)

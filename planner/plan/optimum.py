@@ -15,7 +15,7 @@ from gpuplan.planner.plan.partition import (
     single_bins,
     turns,
 )
-from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of, run_deferred
+from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of
 from gpuplan.planner.plan.warm_start import (
     DONE,
     GPUS,
@@ -33,6 +33,7 @@ from gpuplan.planner.solver.linear_program import (
     solve,
 )
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.plan.deferral import run_deferred
 
 EXACT = 1e-9
 """Relative; the program over groups is done where its true cost is this close to its value."""
@@ -113,7 +114,7 @@ def optimum(
         is_met = value is not None and answer.usd_per_h - value <= EXACT * abs(value)
         finer = rows.finer(answer)
         if finer is groups or (is_met and not rows.lacks(answer)):
-            return answer
+            return replace(answer, extra_usd_per_h=rows.extra(solution.dual))
         start, groups = answer.start, finer
     raise RuntimeError(f"the groups of bins were still split after {MOST_ROUNDS} rounds")
 
@@ -286,14 +287,14 @@ class _ProgramRows:
         """Return it as the solver takes it."""
         row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))
         filled = np.flatnonzero(value)
-        order = filled[np.lexsort((row[filled], column[filled]))]
-        start = np.searchsorted(column[order], np.arange(self.width + 1))
+        start = np.searchsorted(row[filled], np.arange(len(self.least) + 1))
         return Program(
             cost=np.concatenate(self.cost),
             upper=np.concatenate(self.upper),
             start=start,
-            row=row[order],
-            value=value[order],
+            row=column[filled],
+            value=value[filled],
+            is_by_row=True,
             least=np.array(self.least),
             most=np.array(self.most),
         )
@@ -324,11 +325,11 @@ class _ProgramRows:
             price=price,
             usd_per_h_per_s=abs(float(time_dual)),
             start=self._start(solution.basis),
-            extra_usd_per_h=self._extra(solution.dual),
+            extra_usd_per_h=np.zeros(0),
         )
         return replace(answer, usd_per_h=cost_of(self.plan, answer))
 
-    def _extra(self, dual: FloatArray) -> FloatArray:
+    def extra(self, dual: FloatArray) -> FloatArray:
         """Return the reduced cost of each route, over the least of its class."""
         columns = self.plan.columns
         row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))

@@ -139,22 +139,6 @@ class PlanOptimum:
     extra_usd_per_h: FloatArray
 
 
-def run_deferred(arrived: FloatArray, due: FloatArray, idle: FloatArray) -> FloatArray:
-    """Return the GPUs on which deferred work runs, by bin: idle ones at once, others when due.
-
-    Args:
-        arrived, due: running sums over bins, in GPU-bins; shape (bins,).
-        idle: GPUs that are paid for and idle; below 0 where they are too few.
-    """
-    ran = np.zeros(idle.size)
-    done = 0.0
-    bins = zip(arrived.tolist(), due.tolist(), idle.tolist(), strict=True)
-    for at, (most, least, free) in enumerate(bins):
-        ran[at] = max(least - done, min(free, most - done), 0.0)
-        done += ran[at]
-    return ran
-
-
 def cost_of(program: PlanProgram, answer: PlanOptimum) -> float:
     """Return the dollars an hour of shares and commitments, exact for the bins."""
     rented = rented_gpus(program, answer)

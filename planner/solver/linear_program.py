@@ -18,6 +18,7 @@ class Program:
         cost, upper: of each column; all columns are at least 0; shape (n,).
         start, row, value: the matrix by column, as in a compressed sparse matrix.
         least, most: limits of each row; shape (r,).
+        is_by_row: the matrix is by row, and `row` has the columns.
     """
 
     cost: FloatArray
@@ -27,6 +28,7 @@ class Program:
     value: FloatArray
     least: FloatArray
     most: FloatArray
+    is_by_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,11 @@ def solve(
     else:
         h.setOptionValue("presolve", "off")
     kind = highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
+    formats = highspy.MatrixFormat
+    order = formats.kRowwise if program.is_by_row else formats.kColwise
     h.passModel(
         *(columns, rows, program.value.size),
-        *(int(highspy.MatrixFormat.kColwise), int(highspy.ObjSense.kMinimize), 0.0),
+        *(int(order), int(highspy.ObjSense.kMinimize), 0.0),
         *(program.cost, np.zeros(columns), program.upper, program.least, program.most),
         *(program.start.astype(np.int32), program.row.astype(np.int32), program.value),
         np.full(columns, int(kind), np.int32),

@@ -231,7 +231,7 @@ def _results(
         ),
         markets=uses,
         classes=_classes(columns, bought.whole.share, assigned),
-        levers=() if has_budget else lever_worths(program),
+        levers=() if has_budget else lever_worths(proof.anew, recorded),
         jobs=jobs.size,
         deferred_jobs=int(jobs.is_deferred.sum()),
         left_out_jobs=jobs.left_out,
