@@ -207,9 +207,11 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
 
 
 def _budget(point: Results) -> str:
+    """Return what a budget rents on average, in the replay if there is one, as its time is."""
+    replay = _replay(point)
     if "budget_usd_per_h" in point:  # several GPU types
-        return f"{_dollars(point['budget_usd_per_h'])} an hour"
-    return f"{show_number(point['budget_gpus'])} GPUs on average"
+        return f"{_dollars(replay.get('rented_usd_per_h', point['budget_usd_per_h']))} an hour"
+    return f"{show_number(replay.get('rented_gpus', point['budget_gpus']))} GPUs on average"
 
 
 def _replay(point: Results) -> Results:
