@@ -42,6 +42,7 @@ LEVERS = (
     *("--spot", SPOT, "--spot-price", "0.55", "--spot-max", "30%", "--serverless", "2.10"),
     *("--speedup", "power:0.8", "--slower", "1.25x", "--growth", "-20%:50%"),
 )
+DEFERRED = ("--defer", "job_class = 'class3':6h")
 Row = dict[str, Any]
 
 
@@ -135,10 +136,16 @@ def run() -> list[Row]:
                 (*SMALLEST, *LEVERS),
                 "<= 20 s, <= 1000 MB",
             ),
+            command_row(
+                path,
+                f"gpuplan plan, {JOBS:,} jobs, five levers and growth",
+                (*SMALLEST, *LEVERS, *DEFERRED),
+                "<= 20 s, <= 1000 MB",
+            ),
         ]
         write_jobs(larger, MILLION)
-        work = f"gpuplan plan, {MILLION:,} jobs, four levers and growth"
-        return [*rows, command_row(larger, work, (*SMALLEST, *LEVERS), "<= 60 s")]
+        work = f"gpuplan plan, {MILLION:,} jobs, five levers and growth"
+        return [*rows, command_row(larger, work, (*SMALLEST, *LEVERS, *DEFERRED), "<= 60 s")]
 
 
 if __name__ == "__main__":

@@ -424,7 +424,8 @@ def _run_in_groups(
     done = np.clip(np.maximum.accumulate(done), due[groups.last], arrived[groups.last])
     least = due.copy()
     least[groups.last] = done
-    return run_deferred(np.minimum(arrived, done[groups.group]), least, idle)
+    ran: FloatArray = run_deferred(np.minimum(arrived, done[groups.group]), least, idle)
+    return ran
 
 
 def _changes(first: int, count: int) -> tuple[IntArray, FloatArray]:
