@@ -8,14 +8,17 @@ from math import inf
 import numpy as np
 
 from gpuplan.planner.plan.partition import (
-    FIRST_IN_A_ROW,
     BinGroups,
-    first_groups,
-    groups_in_a_row,
-    single_bins,
     turns,
 )
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of
+from gpuplan.planner.plan.program_groups import (
+    EXACT,
+    first_partition,
+    groups_for,
+    run_in_groups,
+    runs_at_once,
+)
 from gpuplan.planner.plan.warm_start import (
     DONE,
     GPUS,
@@ -35,56 +38,11 @@ from gpuplan.planner.solver.linear_program import (
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.plan.deferral import run_deferred
 
-EXACT = 1e-9
-"""Relative; the program over groups is done where its true cost is this close to its value."""
 AT_ONCE = 1e-7
 """Relative; deferred work in a bin this close to the GPUs that are paid for is on neither side."""
 MOST_ROUNDS = 100
 SHARES = ("share", 0)
 """The first columns: in a start those of all routes."""
-
-
-def first_partition(program: PlanProgram) -> tuple[BinGroups, ...]:
-    """Return the groups to begin with: a few by recorded load, or with deferred work by time."""
-    columns = program.columns
-    is_base = columns.of_kind("base")
-    return tuple(
-        groups_in_a_row(columns.bins.count, FIRST_IN_A_ROW)
-        if columns.arrived[number, -1] > 0
-        else first_groups(columns.pool_gpus[is_base & (columns.type_of == number)].sum(axis=0))
-        for number in range(len(columns.types))
-    )
-
-
-def _in_a_row(program: PlanProgram, groups: tuple[BinGroups, ...]) -> tuple[BinGroups, ...]:
-    """Return the groups; those of types with deferred work in a row, and of bins that weigh alike.
-
-    They are single bins where work may go on to bins of another weight.
-    """
-    columns, weights = program.columns, program.weights
-    begins = np.diff(weights, prepend=weights[:1]) != 0
-    rows = []
-    for number, of_type in enumerate(groups):
-        if columns.arrived[number, -1] == 0:
-            rows.append(of_type)
-        elif not runs_at_once(program, number):
-            rows.append(single_bins(columns.bins.count))
-        elif of_type.is_in_a_row:
-            rows.append(of_type.cut(begins))
-        else:
-            rows.append(groups_in_a_row(columns.bins.count, FIRST_IN_A_ROW).cut(begins))
-    return tuple(rows)
-
-
-def runs_at_once(program: PlanProgram, number: int) -> bool:
-    """Return whether deferred work of a type best runs on idle GPUs as soon as there are any.
-
-    That is so where all that arrived is due before bins of another weight begin.
-    """
-    columns, weights = program.columns, program.weights
-    ends = np.flatnonzero(np.diff(weights))
-    arrived, due = columns.arrived[number], columns.due[number]
-    return bool((arrived[ends] - due[ends] <= EXACT * arrived[-1]).all())
 
 
 def optimum(
@@ -103,7 +61,7 @@ def optimum(
         is_for_time: minimize the mean time in place of dollars.
     """
     start = start or ProgramStart(first_partition(program))
-    groups = _in_a_row(program, start.groups)
+    groups = groups_for(program, start.groups)
     for _ in range(MOST_ROUNDS):
         rows = _ProgramRows(program, groups, committed, is_for_time)
         solution = solve(rows.program(), start=rows.basis(start))
@@ -373,7 +331,7 @@ class _ProgramRows:
             done = due[groups.last] + x[first : first + groups.count]
             if runs_at_once(self.plan, number):
                 deferred[number] = run_deferred(arrived, due, idle[number])
-                self.in_groups[number] = _run_in_groups(arrived, due, idle[number], groups, done)
+                self.in_groups[number] = run_in_groups(arrived, due, idle[number], groups, done)
             else:
                 deferred[number] = np.maximum(0.0, np.diff(done, prepend=0.0))
                 self.in_groups[number] = deferred[number]
@@ -409,23 +367,6 @@ class _ProgramRows:
         if all(new is old for new, old in zip(finer, self.groups, strict=True)):
             return self.groups
         return tuple(finer)
-
-
-def _run_in_groups(
-    arrived: FloatArray, due: FloatArray, idle: FloatArray, groups: BinGroups, done: FloatArray
-) -> FloatArray:
-    """Return the GPUs on which deferred work runs, by bin, where each group does what it does.
-
-    Args:
-        arrived, due, idle: as `run_deferred` has them.
-        groups: in a row.
-        done: work done at the end of each group.
-    """
-    done = np.clip(np.maximum.accumulate(done), due[groups.last], arrived[groups.last])
-    least = due.copy()
-    least[groups.last] = done
-    ran: FloatArray = run_deferred(np.minimum(arrived, done[groups.group]), least, idle)
-    return ran
 
 
 def _changes(first: int, count: int) -> tuple[IntArray, FloatArray]:
