@@ -177,6 +177,17 @@ def test_one_sentence_per_study(headline, sentence):
     assert verdict_of(study("compare", headline)) == sentence
 
 
+def test_a_plan_has_what_came_of_it_on_time_that_it_has_not_seen():
+    bought = "Commit to 3 GPUs for $9 a month."
+    tried = "On the last 30% of the log, a plan of the first 70% cost $9 a month: confirmed"
+    for end in (".", ", but it saves nothing there: all on demand would have cost $8."):
+        headline = f"{bought} Mean time 3 h per job, as today. {tried}{end}"
+        assert verdict_of(study("plan", headline)) == f"{bought} {tried}{end}"
+    assert verdict_of(study("plan", "Not confirmed (why): commit to 3 GPUs. Mean time 3 h.")) == (
+        "Not confirmed (why): commit to 3 GPUs."
+    )
+
+
 def test_waits_have_their_reasons_and_whether_the_cluster_is_too_small():
     why = "41% of the wait is your per-user GPU limit (QOSMaxGRESPerUser, 16 GPUs)."
     small = "Is the cluster too small? In part: 31% of the wait had too few free GPUs."

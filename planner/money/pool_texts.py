@@ -47,10 +47,12 @@ def parse_pools(texts: Sequence[str], option: str) -> tuple[PaidPool, ...]:
     for text in (part.strip() for several in texts for part in several.split(",")):
         match = FORM.fullmatch(text)
         if match is None or (match["usd"] is None and market == COMMITTED):
+            is_bare = market == OWNED and text.isdecimal()
+            unnamed = " (and --gpu A100 where the log names no GPU types)" if is_bare else ""
             plans = market == COMMITTED and NUMBER.fullmatch(text)
             next_step = f"\n  next: to find how many to commit to, gpuplan plan {option} {text}"
             raise UsageError(
-                f"{option} {text!r}: expected {form}, such as A100=32@0.90"
+                f"{option} {text!r}: expected {form}, such as A100=32@0.90{unnamed}"
                 + (next_step if plans else "")
             )
         gpus = int(match["gpus"])
