@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -185,9 +186,16 @@ class _Once(event.Listener):  # type: ignore[misc]
         pass
 
 
+@cache
 def _sources_stamp() -> tuple[tuple[str, int, int], ...]:
     """Return name, size and time of change of every source file that kernels may come from."""
-    files = ((path, path.stat()) for path in sorted(PACKAGE.rglob("*.py")))
+    names = (
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(PACKAGE)
+        for name in names
+        if name.endswith(".py")
+    )
+    files = ((path, os.stat(path)) for path in sorted(names))
     return tuple(
-        (str(path.relative_to(PACKAGE)), seen.st_size, seen.st_mtime_ns) for path, seen in files
+        (os.path.relpath(path, PACKAGE), seen.st_size, seen.st_mtime_ns) for path, seen in files
     )
