@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_share
+from gpuplan.cli.formats.units import show_share, show_usd
 from gpuplan.cli.formats.waste_text import KIND_WORDS, is_by_month, remedy_words
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.planner.site.fidelity import SITE_RULES
+from gpuplan.planner.waste.right_size import CHEAPER, FEWER, PART
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.waste_results import WasteResults
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.waste.tally import WasteKind, WasteRow
 
 MOST_ROWS = 10
+SIZE_WORDS = {FEWER: "fewer GPUs", PART: "part of a GPU", CHEAPER: "cheaper type"}
 
 
 def waste_tables(results: WasteResults) -> tuple[Table, ...]:
@@ -174,19 +177,24 @@ def hours_table(clock: WasteClock) -> Table:
 
 
 def right_size_table(results: WasteResults) -> Table:
-    """Return the jobs of one GPU that a part of it would do."""
+    """Return what less would do for jobs, each of them once."""
     has_usd = results.usd_per_month is not None
+    is_measured = any(row.measured_jobs for row in results.right_size)
     return table(
-        "Jobs of one GPU that a part of it would do, by memory and use",
-        results.right_size,
+        "Right size: what less would do, by memory and use",
+        [fields_of(row) | {"what": SIZE_WORDS[row.way]} for row in results.right_size],
         {
             "gpu_type": "GPU",
-            "slice": "part",
+            "what": "instead",
+            "slice": "which",
             "jobs": "jobs",
             "gpu_h": "GPU-hours",
             "saved_gpu_h": "saved",
+            "saved_gpu_h_per_month": "saved a month",
             "usd_per_month": "$ per month" if has_usd else "",
+            "measured_jobs": "speed measured" if is_measured else "",
         },
+        *((Column("speed", "speed", show_share),) if is_measured else ()),
     )
 
 
@@ -239,13 +247,39 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
     waits = results.counterfactual
     if waits is not None and waits.fidelity.policy is None:
         yield f"the replay is not checked against the log: {waits.fidelity.why}"
-    if results.right_size:
-        saved = sum(row.saved_gpu_h for row in results.right_size)
-        jobs = sum(row.jobs for row in results.right_size)
-        yield (
-            f"{jobs:,} jobs of one GPU would do with a slice or share of it ({saved:,.0f} "
-            "GPU-hours less, see --full); whether they are as fast there is not known"
-        )
+    yield from _right_size_notes(results)
     if waits is not None and sum(row.freed_gpus > 0 for row in waits.freed) > 1:
         if waits.rules == SITE_RULES:
             yield "GPUs that could go are of one type at a time, all others as they are"
+
+
+def _right_size_notes(results: WasteResults) -> Iterator[str]:
+    """Yield what less would do, what is assumed of it, and of how many jobs it is not known."""
+    rows, told = results.right_size, results.right_size_coverage
+    if told is None:
+        return
+    other = [row for row in rows if row.way != FEWER]  # hours of those are among the idle ones
+    if other:
+        saved = sum(row.saved_gpu_h for row in other)
+        usd = sum(row.usd_per_month or 0.0 for row in other)
+        paid = f", {show_usd(usd)} a month" if usd else ""
+        yield (
+            f"{counted(sum(row.jobs for row in other), 'job')} that use all their GPUs would do "
+            f"with a part of one or a cheaper type ({saved:,.0f} GPU-hours less{paid}, see --full)"
+        )
+        guessed = sum(row.jobs - row.measured_jobs for row in other if row.way == PART)
+        if guessed:
+            yield (
+                f"whether {counted(guessed, 'job')} on a part of a GPU would be as fast there is "
+                "not known; --profile CLASS.csv has measured speeds"
+            )
+        if any(row.way == CHEAPER for row in other):
+            yield (
+                "a cheaper type is assumed to be slower in proportion to its price, and enough "
+                "for the use of its jobs even so"
+            )
+    if told.unknown_jobs:
+        yield (
+            f"the right size is not known of {counted(told.unknown_jobs, 'job')} "
+            f"({told.unknown_gpu_h:,.0f} GPU-hours): memory or use has no figures"
+        )
