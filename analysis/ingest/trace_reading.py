@@ -36,6 +36,7 @@ from gpuplan.analysis.log_formats.mapped import with_columns, with_values
 from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
+from gpuplan.analysis.reading.memo import ColumnMemo
 from gpuplan.analysis.reading.outcome import BatchOutcome
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
@@ -59,7 +60,8 @@ def job_plan(log_format: LogFormat, context: SourceContext) -> ReadingPlan:
 class Reading:
     """One pass over the sources; its counts are complete once `write` has returned.
 
-    A first pass finds ``repeated`` and ``incomplete``; where there are any a second one heeds them.
+    A first pass finds ``repeated`` and ``incomplete``; where there are any a second one heeds them,
+    with the ``memo`` of the first.
     """
 
     sources: Sequence[Source]
@@ -68,6 +70,7 @@ class Reading:
     log: RejectLog
     advance: Callable[[int], None] | None
     notes: Sequence[str] = ()
+    memo: ColumnMemo = field(default_factory=ColumnMemo)
     repeated: frozenset[str] = frozenset()
     incomplete: frozenset[tuple[str, ...]] = frozenset()
     files: list[SourceFile] = field(default_factory=list)
@@ -294,7 +297,9 @@ class Reading:
         rows = with_computed(stream.path, opened, self.choices.columns)
         head = Head(stream.path, data, stream.file)
         plan = planned(
-            SourceContext(head, rows.columns, rows.sample, number, self.choices, self.side_rows)
+            SourceContext(
+                head, rows.columns, rows.sample, number, self.choices, self.side_rows, self.memo
+            )
         )
         return rows.batches(plan.sources()), plan
 
