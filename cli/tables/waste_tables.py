@@ -11,7 +11,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_share, show_usd
-from gpuplan.cli.formats.waste_text import KIND_WORDS, is_by_month, remedy_words
+from gpuplan.cli.formats.waste_text import FEW_GPU_H, KIND_WORDS, is_by_month, remedy_words
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.planner.site.fidelity import SITE_RULES
 from gpuplan.planner.waste.right_size import CHEAPER, FEWER, PART
@@ -237,6 +237,12 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
     elif results.sources:
         told = ", ".join(f"{each.name} ({each.jobs:,} jobs)" for each in results.sources)
         yield f"what GPUs did is from {told}"
+    if results.known_share and results.unknown_gpu_h >= FEW_GPU_H:
+        jobs = next(kind.jobs for kind in results.kinds if kind.name == UNKNOWN)
+        yield (
+            f"nothing is known of {results.unknown_gpu_h:,.0f} GPU-hours of {counted(jobs, 'job')} "
+            f"({show_share(1 - results.known_share)}); they do not count as idle"
+        )
     if results.metrics is not None:
         series = results.metrics
         yield (
