@@ -118,10 +118,12 @@ def crowd(path, jobs=40, idle="all"):
     """Every 10 h a job holds all 4 GPUs for 8 h in vain, and another waits for them for 7 h."""
     times = np.repeat(np.arange(jobs) * 10, 2) * HOUR + np.tile([0, HOUR], jobs)
     runs = [8 * HOUR, HOUR] * jobs
-    shares = {"all": ([0.0, 90.0], [4.0, 0.0]), "half": ([40.0, 90.0], [2.0, 0.0])}[idle]
+    cases = {"all": ([0.0, 90.0], [4.0, 0.0]), "half": ([40.0, 90.0], [2.0, 0.0])}
+    cases["either"] = tuple(a + b for a, b in zip(*cases.values(), strict=True))
+    util, unused = (shares * (2 * jobs // len(shares)) for shares in cases[idle])
     return write_trace(
         path, times, runs, [4.0, 2.0] * jobs, queue_s=[0.0, 7 * HOUR] * jobs,
-        user=["idler", "worker"] * jobs, **use(shares[0] * jobs, shares[1] * jobs),
+        user=["idler", "worker"] * jobs, **use(util, unused),
     )  # fmt: skip
 
 
@@ -165,6 +167,30 @@ def test_partly_idle_jobs_are_shrunk_and_their_gpus_can_go(gpuplan, tmp_path):
     assert "2 of 4 GPUs fewer" in text
 
 
+def test_ending_idle_jobs_alone_is_told_beside_all_remedies(gpuplan, tmp_path):
+    """Every other first job idles, the rest use half of their GPUs: ending is half of the effect.
+
+    Of the waits of 7 h every other one becomes 1 h, so the mean falls from 3.5 h to 2 h.
+    """
+    path = crowd(tmp_path / "t.parquet", idle="either")
+    found = answer(gpuplan, str(path), "--cluster", "4")["counterfactual"]
+    assert [row["name"] for row in found["remedies"]] == [END, SHRINK, ALL]
+    out = " ".join(gpuplan("waste", path, "--cluster", "4")[1].split())
+    assert "Ending idle jobs after 2 h and shrinking jobs to the GPUs they use cut" in out
+    assert "Ending idle jobs after 2 h alone (20 jobs) cuts the mean wait to 2 h" in out
+
+
+def test_who_has_most_of_it_is_named(gpuplan, tmp_path):
+    """Five users with 5, 4, 3, 2 and 1 idle hours, and no user of one."""
+    hours = [5.0, 4.0, 3.0, 2.0, 1.0, 1.0]
+    path = write_trace(
+        tmp_path / "t.parquet", [0] * 6, [each * HOUR for each in hours], [1.0] * 6,
+        user=["eve", "dan", "cid", "bob", "ann", None], **use([0.0] * 6, [1.0] * 6),
+    )  # fmt: skip
+    out = " ".join(gpuplan("waste", path, "--no-replay")[1].split())
+    assert "do nothing. eve, dan and cid have 75% of it." in out
+
+
 def test_a_replay_that_is_not_the_log_says_nothing_of_waits(gpuplan, tmp_path):
     path = crowd(tmp_path / "t.parquet")
     found = answer(gpuplan, str(path), "--cluster", "64")["counterfactual"]
@@ -172,7 +198,9 @@ def test_a_replay_that_is_not_the_log_says_nothing_of_waits(gpuplan, tmp_path):
     assert found["wait_h_saved_per_month"] is None
     assert found["freed"] == []
     _, out, err = gpuplan("waste", path, "--cluster", "64")
-    assert "P95 wait from" not in out.split("\n\n")[0]
+    first = " ".join(out.split("\n\n")[0].split())
+    assert "P95 wait from" not in first
+    assert "not known: a replay under first-fit is not what the log recorded" in first
     assert "gpuplan waste LOG --twin twin.toml" in " ".join(err.split())
 
 

@@ -104,7 +104,7 @@ def test_a_table_says_how_fast_a_class_is_on_a_part(gpuplan, tmp_path):
     assert row["usd_per_month"] == pytest.approx(2 * row["saved_gpu_h_per_month"])
     assert results["right_size_coverage"]["measured_jobs"] == 1
     err = " ".join(gpuplan("waste", *words, "--profile", table)[2].split())
-    assert "whether 1 job on a part of a GPU would be as fast there is not known" in err
+    assert "whether 1 job would be as fast on a part of a GPU is not known" in err
 
 
 def test_a_slow_class_gets_no_part(gpuplan, tmp_path):
@@ -177,7 +177,7 @@ def test_what_is_not_known_is_counted_and_said(gpuplan, tmp_path):
         "jobs": 1, "gpu_h": 10, "unknown_jobs": 2, "unknown_gpu_h": 20, "measured_jobs": 0
     }  # fmt: skip
     err = gpuplan("waste", log, "--no-replay")[2]
-    assert "the right size is not known of 2 jobs (20 GPU-hours)" in " ".join(err.split())
+    assert "whether less would do is not known of 2 jobs (20 GPU-hours)" in " ".join(err.split())
 
 
 def test_memory_may_be_in_the_series(gpuplan, tmp_path):

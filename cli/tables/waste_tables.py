@@ -261,31 +261,33 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
 
 def _right_size_notes(results: WasteResults) -> Iterator[str]:
     """Yield what less would do, what is assumed of it, and of how many jobs it is not known."""
-    rows, told = results.right_size, results.right_size_coverage
+    told = results.right_size_coverage
     if told is None:
         return
-    other = [row for row in rows if row.way != FEWER]  # hours of those are among the idle ones
-    if other:
-        saved = sum(row.saved_gpu_h for row in other)
-        usd = sum(row.usd_per_month or 0.0 for row in other)
+    # Hours of GPUs that a job never uses are among the idle ones.
+    rows = [row for row in results.right_size if row.way != FEWER]
+    unknown = f"{counted(told.unknown_jobs, 'job')} ({told.unknown_gpu_h:,.0f} GPU-hours)"
+    if rows:
+        saved = sum(row.saved_gpu_h for row in rows)
+        usd = sum(row.usd_per_month or 0.0 for row in rows)
         paid = f", {show_usd(usd)} a month" if usd else ""
+        ways = {PART: "a part of it", CHEAPER: "a cheaper type"}
+        less = " or ".join(text for way, text in ways.items() if any(r.way == way for r in rows))
+        rest = f"; of {unknown} this is not known" if told.unknown_jobs else ""
         yield (
-            f"{counted(sum(row.jobs for row in other), 'job')} that use all their GPUs would do "
-            f"with a part of one or a cheaper type ({saved:,.0f} GPU-hours less{paid}, see --full)"
+            f"{counted(sum(row.jobs for row in rows), 'job')} that use their GPU would do with "
+            f"{less} ({saved:,.0f} GPU-hours less{paid}, see --full){rest}"
         )
-        guessed = sum(row.jobs - row.measured_jobs for row in other if row.way == PART)
+        guessed = sum(row.jobs - row.measured_jobs for row in rows if row.way == PART)
         if guessed:
             yield (
-                f"whether {counted(guessed, 'job')} on a part of a GPU would be as fast there is "
-                "not known; --profile CLASS.csv has measured speeds"
+                f"whether {counted(guessed, 'job')} would be as fast on a part of a GPU is not "
+                "known; --profile CLASS.csv has measured speeds"
             )
-        if any(row.way == CHEAPER for row in other):
+        if any(row.way == CHEAPER for row in rows):
             yield (
                 "a cheaper type is assumed to be slower in proportion to its price, and enough "
                 "for the use of its jobs even so"
             )
-    if told.unknown_jobs:
-        yield (
-            f"the right size is not known of {counted(told.unknown_jobs, 'job')} "
-            f"({told.unknown_gpu_h:,.0f} GPU-hours): memory or use has no figures"
-        )
+    elif told.jobs and told.unknown_jobs:
+        yield f"whether less would do is not known of {unknown}: memory or use has no figures"
