@@ -61,7 +61,7 @@ def test_series_tell_idle_ends_energy_and_what_they_cover(gpuplan, watched):
     assert groups == pytest.approx({"x": 1.0, "y": 1.0}, abs=0.02)
     _, out, err = gpuplan("waste", *words)
     assert out.startswith("66.7% of 30 GPU-hours have figures of use; of these 17 GPU-hours")
-    assert "--metrics cover 1 GPUs of 1 nodes" in " ".join(err.split())
+    assert "--metrics cover 1 GPU of 1 node" in " ".join(err.split())
 
 
 def _forty_jobs(tmp_path, hours_off):

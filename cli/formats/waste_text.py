@@ -45,6 +45,9 @@ def waste_text(results: WasteResults) -> str:
 
 
 def _sentences(results: WasteResults) -> Iterator[str]:
+    if not results.jobs:
+        yield "No job of the log held GPUs."
+        return
     if not results.known_share:
         yield (
             f"Nothing is known of what GPUs did: the log has no utilization of the "

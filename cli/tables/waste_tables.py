@@ -229,13 +229,13 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
             f"{limits.jobs:,} jobs ({limits.share:.0%} of those with a limit) have time limits "
             "over 3 times their run time; these cost waits, not GPU-hours"
         )
-    if not results.known_share:
+    if not results.known_share and results.jobs:
         yield (
             "to see use, have sacct print AdminComment in full where the site has jobstats, or "
             "give series with --metrics FILE"
         )
     elif results.sources:
-        told = ", ".join(f"{each.name} ({each.jobs:,} jobs)" for each in results.sources)
+        told = ", ".join(f"{each.name} ({counted(each.jobs, 'job')})" for each in results.sources)
         yield f"what GPUs did is from {told}"
     if results.known_share and results.unknown_gpu_h >= FEW_GPU_H:
         jobs = next(kind.jobs for kind in results.kinds if kind.name == UNKNOWN)
@@ -246,8 +246,8 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
     if results.metrics is not None:
         series = results.metrics
         yield (
-            f"--metrics cover {series.gpus:,} GPUs of {series.nodes:,} nodes from "
-            f"{series.begin[:10]} to {series.end[:10]}: {series.covered_gpu_h:,.0f} of "
+            f"--metrics cover {counted(series.gpus, 'GPU')} of {counted(series.nodes, 'node')} "
+            f"from {series.begin[:10]} to {series.end[:10]}: {series.covered_gpu_h:,.0f} of "
             f"{results.gpu_h:,.0f} GPU-hours ({series.covered_share:.1%})"
         )
     waits = results.counterfactual
@@ -271,12 +271,12 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
         saved = sum(row.saved_gpu_h for row in rows)
         usd = sum(row.usd_per_month or 0.0 for row in rows)
         paid = f", {show_usd(usd)} a month" if usd else ""
-        ways = {PART: "a part of it", CHEAPER: "a cheaper type"}
+        ways = {PART: "a part of a GPU", CHEAPER: "a cheaper type"}
         less = " or ".join(text for way, text in ways.items() if any(r.way == way for r in rows))
         rest = f"; of {unknown} this is not known" if told.unknown_jobs else ""
         yield (
-            f"{counted(sum(row.jobs for row in rows), 'job')} that use their GPU would do with "
-            f"{less} ({saved:,.0f} GPU-hours less{paid}, see --full){rest}"
+            f"{less} would do for {counted(sum(row.jobs for row in rows), 'job')} "
+            f"({saved:,.0f} GPU-hours less{paid}, see --full){rest}"
         )
         guessed = sum(row.jobs - row.measured_jobs for row in rows if row.way == PART)
         if guessed:

@@ -45,6 +45,8 @@ def parse_memories(texts: Sequence[str], option: str) -> dict[str, float]:
             gigabytes = -1.0
         if not (equals and name and 0 < gigabytes <= 10_000):
             raise UsageError(f"{option} {part!r}: expected TYPE=GB, such as A100=80")
+        if gpu_name(name) in memories:
+            raise UsageError(f"{option} {part!r}: {gpu_name(name)} is given twice; name it once")
         memories[gpu_name(name)] = gigabytes
     return memories
 
@@ -199,7 +201,8 @@ class WasteRequest(StudyRequest):
         """Check everything but the log. Raises `InputError` or `UsageError`."""
         if self.end_idle_after < LEAST_END_S:
             raise UsageError(
-                f"--end-idle-after {self.end_idle_after:g} s: must be at least {LEAST_END_S:g} s"
+                f"--end-idle-after {self.end_idle_after:g} s: must be at least {LEAST_END_S:g} s, "
+                "such as 30m or 2h"
             )
         for name, value in (("policy", self.policy), ("cluster", self.cluster)):
             if self.twin is not None and value is not None:

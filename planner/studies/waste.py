@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import floor
@@ -64,8 +65,10 @@ SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
 SERIES = "series of metrics"
-UNKNOWN_USE = "(utilization unknown)"
+UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)")
 """In notes of readers on jobs whose use they could not read."""
+USUAL = ("runs that jobstats calls too short", "runs without a summary of jobstats")
+"""Begins of such notes on what is not damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,11 @@ def waste(request: WasteRequest) -> WasteAnswer:
         count = write_mail(request.mail, table, users, (begin, end), zone)
         notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
     notes += _unread(trace, known_h)
+    if request.replay and counterfactual is None and idle_h > 0:
+        notes += (
+            "no waits are replayed: no job could be ended after "
+            f"{request.end_idle_after / 60:g} min of idling, and none is to be shrunk",
+        )
     return WasteAnswer(
         request=request,
         results=WasteResults(
@@ -198,10 +206,9 @@ def _trace(request: WasteRequest) -> Trace:
 
 
 def _unread(trace: Trace, known_h: float) -> tuple[str, ...]:
-    """Return what the log's reader could not use, where nothing is known of any job for it."""
-    if known_h > 0:
-        return ()
-    return tuple(note for note in trace.provenance.notes if UNKNOWN_USE in note)
+    """Return what the log's reader could not use; where use is known, what is damaged of it."""
+    unknown = (note for note in trace.provenance.notes if UNKNOWN_USE.search(note))
+    return tuple(note for note in unknown if known_h <= 0 or not note.startswith(USUAL))
 
 
 def _usd_of_others(request: WasteRequest, trace: Trace, prices: Prices) -> dict[str, float]:
