@@ -60,8 +60,7 @@ def job_plan(log_format: LogFormat, context: SourceContext) -> ReadingPlan:
 class Reading:
     """One pass over the sources; its counts are complete once `write` has returned.
 
-    A first pass finds ``repeated`` and ``incomplete``; where there are any a second one heeds them,
-    with the ``memo`` of the first.
+    A first pass finds ``repeated`` and ``incomplete``; where there are any a second one heeds them.
     """
 
     sources: Sequence[Source]
@@ -296,11 +295,8 @@ class Reading:
         opened = self.together[number] if self.together else self.format.open(stream)
         rows = with_computed(stream.path, opened, self.choices.columns)
         head = Head(stream.path, data, stream.file)
-        plan = planned(
-            SourceContext(
-                head, rows.columns, rows.sample, number, self.choices, self.side_rows, self.memo
-            )
-        )
+        terms = (self.choices, self.side_rows, self.memo)
+        plan = planned(SourceContext(head, rows.columns, rows.sample, number, *terms))
         return rows.batches(plan.sources()), plan
 
     def _read_side_table(self, side_table: SideTable, stream: SourceStream, number: int) -> int:
@@ -388,9 +384,8 @@ class Reading:
         if not again:
             return outcome.jobs, []
         keep = pl.Series([True]).new_from_index(0, len(ids)).scatter(again, False)
-        return outcome.jobs.filter(keep), _refuse(
-            outcome, again, "duplicate_id", "an id of its own"
-        )
+        refused = _refuse(outcome, again, "duplicate_id", "an id of its own")
+        return outcome.jobs.filter(keep), refused
 
 
 def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) -> list[Refused]:

@@ -99,10 +99,10 @@ def read_profile(path: Path, names: Mapping[str, str] | None = None) -> ProfileT
 
 
 def _header(
-    path: Path, cells: list[str], given: Mapping[str, str] | None
+    path: Path, cells: list[str], headers: Mapping[str, str] | None
 ) -> list[int | None] | None:
     """Return the place of each of `COLUMNS` in the rows; None for a file without a header."""
-    names = given or {}
+    names = headers or {}
     stripped = [cell.strip().strip('"') for cell in cells]
     if not names and _number(stripped[0]) is not None:
         return None
@@ -119,7 +119,7 @@ def _header(
                 f"no column {name!r}; found {', '.join(shortened(cell, 40) for cell in stripped)}",
                 row=1,
                 expected=f"the columns {', '.join(COLUMNS)}",
-                hint=HINT if given is None else f"--map {column}=NAME",
+                hint=HINT if headers is None else f"--map {column}=NAME",
             )
     return places
 
