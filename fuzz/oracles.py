@@ -120,6 +120,16 @@ def account(case: Case, folder: Path) -> Iterator[Failure]:
         yield "rows are not counted", f"{case.rows} in the source, {read} read"
 
 
+def has_rows(arguments: list[str], folder: Path) -> bool:
+    """Return whether a run that succeeded wrote rows; an answer of no jobs is a trace of none."""
+    import polars as pl
+
+    output = _output(arguments)
+    if output is None or not output.endswith(".parquet"):
+        return True
+    return bool(pl.scan_parquet(folder / output, glob=False).select(pl.len()).collect().item())
+
+
 def read_back(line: list[str], outcome: Outcome) -> Iterator[Failure]:
     """Yield the problems of a command that reads the output of ingest or prices."""
     codes = (0,) if line[0] in ("characterize", "ingest") and "--prices" not in line else CODES

@@ -43,7 +43,7 @@ def warm(place: Place) -> None:
     from fuzz.cases import Case
     from fuzz.corpus import job_logs, price_lists
     from fuzz.in_process import run_inside
-    from fuzz.kinds.commands import material
+    from fuzz.kinds.commands import ON_KUEUE, material
     from fuzz.kinds.files import USES
     from fuzz.kinds.tables import LINES
     from gpuplan.planner.registry import POLICIES
@@ -62,6 +62,7 @@ def warm(place: Place) -> None:
         ("pareto", "lab.parquet", "--ci", "90", "--sensitivity", "--max-gpus", "64"),
         ("pareto", "lab.parquet", "--baseline", "all", "--overflow", "squeeze", "--max-gpus", "9"),
         ("compare", "lab.parquet", "--policy", "fifo", "--prices", "builtin"),
+        *((command, *words) for command, words in ON_KUEUE.items()),
     ]
     for line in lines:
         run_inside(list(line), place.folder)

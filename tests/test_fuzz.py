@@ -127,6 +127,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--after",
         "--baseline",
         "--site",
+        "--spot-availability",
     }
     assert path_options() == WRITES | reads, "say in fuzz/options.py whether it is written"
 

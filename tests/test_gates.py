@@ -128,6 +128,7 @@ def test_what_is_no_condition_is_refused(condition):
         ("by_hour > 1", "no field 'by_hour'"),
         ("gpuhours > 1", "did you mean gpu_time.gpu_hours"),
         ("xyzzy > 1", "no field 'xyzzy' with a number; see --output-format json"),
+        (f"duration_s.{'p95' * 100_000} > 1", "with a number; see --output-format json"),  # quick
         ("state > 1", "no field 'state'"),
         ("ok > 0", "no field 'ok'"),
         ("jobs > 4h", "jobs is not in 'h'"),

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.objects import objects_of
+from gpuplan.analysis.reading.source import Head
 
 
 def pod(
@@ -147,3 +149,21 @@ def test_anything_else_is_refused_with_the_next_step(tmp_path: Path, case: str) 
     text, message = BAD[case]
     with pytest.raises(InputError, match=f"(?s){message}.*next:"):
         list(objects_of(written(tmp_path / "k.json", text)))
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ('{"x": {"object": %s}}', []),
+        ('{"object": %s}', [("v1", "Pod")]),
+        ('{"items": [%s, %s', [("v1", "Pod")] * 2),
+        ('{"a": {"items": [{"object": %s}]}}', []),
+        ("[" * 100_000 + "%s", [("v1", "Pod")]),
+        ('{"a": ' * 50_000 + "%s", []),
+    ],
+)
+def test_kinds_are_seen_at_the_places_of_objects_however_deep_the_rest(
+    text: str, kinds: list[tuple[str, str]]
+) -> None:
+    head = Head(Path("x.json"), text.replace("%s", json.dumps(A)).encode())
+    assert list(kinds_in(head)) == kinds

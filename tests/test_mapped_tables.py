@@ -117,6 +117,13 @@ def test_json_records_are_a_table(tmp_path, form):
     assert jobs["num_gpus"].to_list() == [8, 8]
 
 
+def test_half_a_character_in_json_is_no_text_in_expressions(tmp_path):
+    first, second = records()
+    text = json.dumps([first | {"team": "\ud800"}, second | {"team": "b"}])
+    jobs, _, _ = mapped(tmp_path, text, num_gpus='"ask.gpus" * 2', group="UPPER(team)")
+    assert jobs.select("num_gpus", "group").rows() == [(8, "?"), (16, "B")]
+
+
 @pytest.mark.parametrize("text", ['{\n "jobs": [\n  {"a": 1}\n ]\n}', "[1, 2]", "[", "[]"])
 def test_json_without_records(tmp_path, text):
     with pytest.raises(InputError, match="one array of objects, or one object per line"):

@@ -428,3 +428,16 @@ def test_a_run_leaves_out_what_only_lacks_serverless_prices(gpuplan, tmp_path, l
     path.write_text(text)
     code, _, err = gpuplan(*words)
     assert code == 2 and "no serverless price" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "next_step"),
+    [
+        (["--on-demand", "1.29"], "TYPE=USD", "--price 1.29"),
+        (["--commit", "0.9"], "TYPE=GPUS@USD", "gpuplan plan --commit 0.9"),
+    ],
+)
+def test_a_price_for_purchase_plans_names_its_option_here(gpuplan, log, words, expected, next_step):
+    code, _, err = gpuplan("bill", log, *words)
+    assert code == 2
+    assert f"expected {expected}" in err and next_step in err

@@ -27,7 +27,7 @@ READS = {
     "forecast": {"contracts", "trace"},
     "ingest": {"node_types", "sources", "throughputs"},
     "pareto": {"contracts", "trace"},
-    "plan": {"contracts", "keep", "trace"},
+    "plan": {"contracts", "keep", "spot_availability", "trace"},
     "options": {"contracts", "trace", "twin"},
     "prices": {"sources"},
     "profile": {"tables"},

@@ -64,7 +64,8 @@ def test_the_answer_leads_with_what_it_is_not(gpuplan, steps):
         "demand as recorded ("
     )
     assert headline.endswith(
-        "blocks of 72 min). Mean time 2.02 h per job, today 2 h. No class takes longer than today."
+        "blocks of 72 min). Mean time 2.02 h per job, today 2 h. Without waits no class takes "
+        "longer than today."
     )
     assert "left out" not in err
     assert "Where jobs run" in gpuplan("plan", steps, *BOTH, "--full")[1]
@@ -147,7 +148,7 @@ def test_mistakes_are_refused_with_what_can_be_done(gpuplan, steps):
     assert "expected losses of a node" in refused(2, "--spot-hazard", "often")
     assert "dollars per hour" in refused(2, "--budget", "1.2x")
     assert "one budget" in refused(2, "--budget", "$1000/month,$2000/month")
-    assert "mean_jct <= 2.002h" in refused(4, "--target", "mean_jct <= 1h")
+    assert "mean_jct <= 2.01h" in refused(4, "--target", "mean_jct <= 1h")
     assert "--budget '$2022/month'" in refused(4, "--budget", "$100/month")
 
 

@@ -8,14 +8,21 @@ import pytest
 from support_plan import jobs_from, market, plan_of, program_of, table_speedup
 from support_traces import write_trace
 
+from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.plan.assignment import assigned_jobs, market_uses
 from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
-from gpuplan.planner.plan.holdout import hold_out, later_part, weights_after
+from gpuplan.planner.plan.holdout import TimePart, hold_out, later_part, weights_in
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
-from gpuplan.planner.plan.targets import TimeTarget, parse_target, write_target
+from gpuplan.planner.plan.targets import (
+    TimeTarget,
+    parse_target,
+    time_above,
+    time_text,
+    write_target,
+)
 
 pytestmark = pytest.mark.kernels
 HOUR, DAY = 3600.0, 86400.0
@@ -51,6 +58,21 @@ def test_a_steady_log_holds_by_hand():
     assert holdout.plan.p95_wait_s == 0 and holdout.today.p95_wait_s is None
     assert (holdout.lever, holdout.one_lever) == ("commitment", holdout.plan)
     assert failures(holdout, None) == []
+
+
+def test_a_job_that_runs_on_alone_leaves_the_last_submissions_to_try_a_plan_on():
+    """By hand: 20 jobs of a day, and one of them of 80 days more; the tail holds 1 GPU."""
+    jobs = jobs_from(np.arange(20) * DAY, [*[DAY] * 19, 80 * DAY], [1] * 20)
+    holdout = held_out(jobs, market(None, 1.0), share=0.3)
+    assert (holdout.from_s, holdout.to_s) == pytest.approx((0.7 * 19 * DAY, 19 * DAY))
+    assert (holdout.fitted_jobs, holdout.jobs) == (14, 6)
+    for cost in (holdout.plan, holdout.today, holdout.hindsight):
+        assert cost.usd_per_month == pytest.approx(730.5)
+    assert holdout.plan.program_usd_per_month == pytest.approx(730.5)
+    assert holdout.plan.mean_time_s == (5 * DAY + 80 * DAY) / 6
+    assert failures(holdout, None) == []
+    steady = held_out(steps(20), BOTH, share=0.3)  # ends with the log
+    assert steady.to_s == 19 * DAY + 4 * HOUR
 
 
 def test_jobs_of_the_first_part_fill_the_pool_of_the_second():
@@ -92,7 +114,8 @@ def test_shares_go_on_where_they_were():
 def test_the_later_part_has_its_own_weights_and_times():
     program = program_of(steps(20), BOTH)
     columns = program.columns
-    weights = weights_after(columns, columns.bins.window_s * 0.7)
+    window_s = columns.bins.window_s
+    weights = weights_in(columns, TimePart(0.7 * window_s, window_s))
     assert weights.sum() == pytest.approx(1)
     assert (weights > 0).sum() == pytest.approx(0.3 * columns.bins.count, abs=1)
     later = later_part(columns, DAY * 15)
@@ -140,7 +163,7 @@ def test_a_target_of_waits_takes_the_cheapest_cap_that_meets_it():
     assert chosen.usd_per_month < free.run.usd_per_month()
     assert decision.run.measured_s(target) == chosen.p95_wait_s > 0
     late = RentingTerms(provision_s=600.0)
-    with pytest.raises(InfeasibleError, match="in the replay it is 600 s at best"):
+    with pytest.raises(InfeasibleError, match=r"<= 1 min cannot .* it is 10 min at best"):
         decide(program, late, TimeTarget("p99_wait", 60.0))
 
 
@@ -158,7 +181,7 @@ def test_a_mean_time_counts_the_waits_of_the_replay():
     )
     assert decision.run.time_s.mean() == pytest.approx(limit_s, rel=0.02)
     short = PlanLimits(mean_time_s=9_000.0)
-    with pytest.raises(InfeasibleError, match="s of waiting for GPUs"):
+    with pytest.raises(InfeasibleError, match="min of waiting for GPUs"):
         decide(program_of(jobs, BOTH, speedup=speedup, limits=short), late, NOW)
 
 
@@ -166,8 +189,8 @@ def test_a_class_that_waits_push_over_its_bound_is_named():
     jobs = jobs_from([0, 7200, 14400], [60, 7200, 7200], [1, 1, 1], job_class=["a", "b", "b"])
     program = program_of(jobs, market(None, 1.0), limits=PlanLimits(slower=1.1))
     decision = decide(program, RentingTerms(provision_s=90.0))
-    assert slower_classes(decision.run, program) == ("a, 1 GPU",)
-    assert slower_classes(decide(program, AT_ONCE).run, program) == ()
+    assert slower_classes(decision) == ("a, 1 GPU",)
+    assert slower_classes(decide(program, AT_ONCE)) == ()
 
 
 def on_spot(jobs):
@@ -194,6 +217,23 @@ def test_a_commitment_alone_that_a_gang_does_not_fit_is_not_confirmed():
     jobs = jobs_from([0, 20 * DAY], [10, DAY], [8, 1])
     proof = prove(program_of(jobs, market(0.9)), None, AT_ONCE, 0.3)
     assert proof.decision is None and "a job holds 8 GPUs" in proof.unconfirmed[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text", "above"),
+    [
+        (59.04, "59 s", "59.1s"),
+        (60, "1 min", "1m"),
+        (90, "1.5 min", "1.5m"),
+        (9000, "2.5 h", "2.5h"),
+        (9001, "2.5 h", "2.51h"),
+        (360_000, "100 h", "100h"),
+        (0, "0 s", "0s"),
+    ],
+)
+def test_times_are_said_in_the_unit_that_fits(seconds, text, above):
+    assert (time_text(seconds), time_above(seconds)) == (text, above)
+    assert parse_duration(above, "--target") >= seconds
 
 
 @pytest.mark.parametrize("text", ["mean_jct <= now", "mean_jct <= 10800s", "p95_wait <= 3600s"])

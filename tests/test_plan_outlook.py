@@ -10,6 +10,7 @@ from support_plan import jobs_from, market, plan_of, share_of
 from support_traces import write_trace
 
 from gpuplan.cli.figures.plan import MOST_TYPES, draw_plan
+from gpuplan.cli.tables.plan_outlook_tables import show_growth
 from gpuplan.planner.plan.assignment import assigned_jobs, market_uses
 from gpuplan.planner.plan.cheaper import MOST_CHEAPER, cheaper_plans, looser_limits
 from gpuplan.planner.plan.decisions import plan_decisions
@@ -264,6 +265,14 @@ def test_a_plan_has_a_picture_a_report_gates_and_a_diff(gpuplan, month, tmp_path
     for value in (True, False):
         gate = ("--fail-if", f"confirmed == {str(value).lower()}")
         assert gpuplan("plan", month, *BOTH, *gate)[0] == (value is held)
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "none"), (0.2, "+20%"), (-0.125, "-12.5%"), (10.0, "+1,000%"), (1.0, "+100%")],
+)
+def test_growth_is_written_in_percent(share, text):
+    assert show_growth(share) == text
 
 
 def test_mistakes_about_growth_and_owned_gpus(gpuplan, month):

@@ -11,6 +11,7 @@ from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.elastic.simulator import run_widths
 from gpuplan.simkit.plan.losses import draw_losses
+from gpuplan.simkit.plan.policies import QUEUE_POLICIES
 from gpuplan.simkit.plan.simulator import JointCluster, run_plan
 from gpuplan.simkit.time import FOREVER, MICROS
 from gpuplan.simkit.workload import Workload
@@ -49,13 +50,14 @@ def pool_jobs(draw):
     node=st.sampled_from([1, 1, 2, 4]),
     provision=st.integers(0, 4),
     release=st.integers(0, 4),
+    policy=st.sampled_from(QUEUE_POLICIES),
 )
-def test_the_pool_agrees_with_its_twin(jobs, fixed, more, node, provision, release):
+def test_the_pool_agrees_with_its_twin(jobs, fixed, more, node, provision, release, policy):
     most = None if more is None else fixed + more
     start, leases = plain_pool(
-        jobs, fixed, most=most, node=node, provision=provision, release=release
+        jobs, fixed, most=most, node=node, provision=provision, release=release, policy=policy
     )
-    cluster = JointCluster(fixed, most, node, provision, release)
+    cluster = JointCluster(fixed, most, node, provision, release, policy=policy)
     run = run_plan(joint_jobs(jobs), cluster)
     assert run.pool_start_us.tolist() == [start[i] for i in range(len(jobs))]
     assert leases_of(run) == leases
@@ -126,13 +128,17 @@ def drawn_jobs(size=400, seed=0):
     return submit, run, gpus
 
 
-def test_the_pool_alone_is_a_first_fit_cluster():
+@pytest.mark.parametrize(
+    ("policy", "order", "skipping"),
+    [("first-fit", "arrival", True), ("fifo", "arrival", False), ("sjf", "duration", True)],
+)
+def test_the_pool_alone_is_a_cluster_under_the_policy(policy, order, skipping):
     submit, run_us, gpus = drawn_jobs()
     jobs = [
         PlainJob(*row) for row in zip(submit.tolist(), run_us.tolist(), gpus.tolist(), strict=True)
     ]
-    run = run_plan(joint_jobs(jobs), JointCluster(24, 24))
-    cluster = Cluster(gpus=24, order="arrival", preemptive=False, skipping=True)
+    run = run_plan(joint_jobs(jobs), JointCluster(24, 24, policy=policy))
+    cluster = Cluster(gpus=24, order=order, preemptive=False, skipping=skipping)
     never = np.full(submit.size, FOREVER)
     other = run_cluster(Workload(submit, run_us, gpus, never, gpus.astype(float)), cluster)
     assert (run.waited_us > 0).sum() > 50

@@ -105,6 +105,11 @@ def test_a_cap_names_the_classes_that_wait(gpuplan, days):
     [
         (("--commit", "X9=0.9"), "--commit X9: no job of the log is on X9"),
         ((*BOTH, "--owned", "X9=4"), "--owned X9: no job of the log is on X9"),
+        (
+            (*BOTH, "--on-demand", "X9=4", "--on-demand", "Y9=4"),
+            "--on-demand X9: no job of the log is on X9, Y9\n  next: a GPU type of the log: A100",
+        ),
+        (("--on-demand", "A100=1.29", "--commit", "A100=0.9,X9=1"), "--commit X9: no job of"),
         ((*BOTH, "--serverless", "X9=4"), "next: a GPU type of the log: A100"),
         (
             (*BOTH, "--spot", "num_gpus = 1", "--spot-price", "X9=0.5"),

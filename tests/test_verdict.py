@@ -18,7 +18,7 @@ BILL = {"usd_per_gpu_h": 1.29, "usd_per_month": 35298.8}
 KNEE = {
     "budget_gpus": 38.77,
     "mean_jct_s": 11319.0,
-    "replay": {"mean_jct_s": 11406.0, "peak_gpus": 114},
+    "replay": {"mean_jct_s": 11406.0, "peak_gpus": 114, "rented_gpus": 39.31},
 }
 OPTION = {"name": "add-nodes 2", "usd_per_month": 7536.0, "waits": {"p95_wait_s": 19800.0}}
 GROUP = {"effect_s": 14400.0, "error_s": 5346.0, "verdict": "longer"}
@@ -40,7 +40,7 @@ def test_today_opens_a_document_then_what_to_do():
         KeyFigure("Wait", "5.21 h", "mean; P95 20.5 h"),
         KeyFigure("Run time", "5.11 h", "mean"),
         KeyFigure(
-            "Recommended", "38.8 GPUs on average",
+            "Recommended", "39.3 GPUs on average",
             "3.17 h per job instead of 10.3 h, 114 GPUs at peak",
         ),
     ]  # fmt: skip
@@ -131,7 +131,7 @@ def test_what_is_on_other_terms_than_today_is_an_option_beside_todays_bill():
             "$56,500 a month, busy or not, today's bill is $35,300, today's peak is 55",
         ),
         KeyFigure(
-            "Option", "38.8 GPUs on average",
+            "Option", "39.3 GPUs on average",
             "3.17 h per job instead of 10.3 h, 114 GPUs at peak, $36,500 a month (today $35,300), "
             "if jobs scale as power:0.8",
         ),
@@ -175,6 +175,17 @@ def test_a_study_may_recommend_nothing(command):
 )
 def test_one_sentence_per_study(headline, sentence):
     assert verdict_of(study("compare", headline)) == sentence
+
+
+def test_a_plan_has_what_came_of_it_on_time_that_it_has_not_seen():
+    bought = "Commit to 3 GPUs for $9 a month."
+    tried = "On the last 30% of the log, a plan of the first 70% cost $9 a month: confirmed"
+    for end in (".", ", but it saves nothing there: all on demand would have cost $8."):
+        headline = f"{bought} Mean time 3 h per job, as today. {tried}{end}"
+        assert verdict_of(study("plan", headline)) == f"{bought} {tried}{end}"
+    assert verdict_of(study("plan", "Not confirmed (why): commit to 3 GPUs. Mean time 3 h.")) == (
+        "Not confirmed (why): commit to 3 GPUs."
+    )
 
 
 def test_waits_have_their_reasons_and_whether_the_cluster_is_too_small():

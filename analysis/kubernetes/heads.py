@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 
 from gpuplan.analysis.reading.source import Head
@@ -11,10 +10,12 @@ from gpuplan.analysis.reading.source import Head
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 WRAPS = frozenset({(), ("items",), ("object",)})
 """Where an object may lie in a text: it is the text, in a list, or in a watch event."""
+DEEPEST = 2
+"""Members that are told apart on the way to an object; deeper ones are all the same."""
 MOST_KINDS = 200
 
-Frame = tuple[str, dict[str, str]]
-"""The member whose value is open, and what an object says of itself."""
+Frame = tuple[tuple[str, ...], dict[str, str]]
+"""The members on the way to what is open, and what an object says of itself."""
 
 
 def kinds_in(head: Head) -> tuple[tuple[str, str], ...]:
@@ -35,13 +36,13 @@ def _kinds(data: bytes) -> tuple[tuple[str, str], ...]:
     for match in TOKEN.finditer(data):
         token = match[0]
         if token in (b"{", b"["):
-            stack.append((key if is_value else "", {}))
+            path = stack[-1][0] if stack else ()
+            stack.append(((*path, key)[:DEEPEST] if is_value and key else path, {}))
             is_value = False
         elif token in (b"}", b"]"):
             if not stack:
                 break
-            seen += _kind_of(stack)
-            stack.pop()
+            seen += _kind_of(stack.pop())
             is_value = False
         elif token == b":":
             key, is_value = word, True
@@ -53,15 +54,15 @@ def _kinds(data: bytes) -> tuple[tuple[str, str], ...]:
                 stack[-1][1][key] = word
         if len(seen) >= MOST_KINDS:
             break
-    for depth in range(len(stack)):  # what the first bytes do not end: a long list or object
-        seen += _kind_of(stack[: depth + 1])
+    for frame in stack:  # what the first bytes do not end: a long list or object
+        seen += _kind_of(frame)
     return tuple(seen)
 
 
-def _kind_of(stack: Sequence[Frame]) -> list[tuple[str, str]]:
-    """Return version and kind of the last frame, if it is an object of Kubernetes."""
-    told = stack[-1][1]
-    if tuple(name for name, _ in stack if name) not in WRAPS or "apiVersion" not in told:
+def _kind_of(frame: Frame) -> list[tuple[str, str]]:
+    """Return version and kind of what a frame holds, if it is an object of Kubernetes."""
+    path, properties = frame
+    if path not in WRAPS or "apiVersion" not in properties:
         return []
-    kind = told.get("kind", "").removesuffix("List")
-    return [] if told.get("kind") == "List" else [(told["apiVersion"], kind)]
+    kind = properties.get("kind", "").removesuffix("List")
+    return [] if properties.get("kind") == "List" else [(properties["apiVersion"], kind)]

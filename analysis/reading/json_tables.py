@@ -45,7 +45,9 @@ def open_json_table(stream: SourceStream) -> Rows:
         )
     columns = _names(sample)
     rows = open_records(stream, _flatten, columns)
-    return replace(rows, sample=tuple({name: row[name] for name in columns} for row in sample))
+    return replace(
+        rows, sample=tuple({name: plain(row[name]) for name in columns} for row in sample)
+    )
 
 
 def json_columns(head: bytes) -> tuple[str, ...]:

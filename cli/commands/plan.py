@@ -23,7 +23,7 @@ from gpuplan.cli.tables.plan_outlook_tables import (
     markets_table,
 )
 from gpuplan.cli.tables.plan_replay_tables import replay_tables, spot_table
-from gpuplan.cli.tables.plan_tables import classes_table, headline, levers_table
+from gpuplan.cli.tables.plan_tables import classes_table, headline, levers_table, program_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,12 +64,13 @@ def show(study: PlanAnswer) -> StudyView:
         *(() if kept is None else (kept_headline(kept),)),
         *(() if results.lending is None else (lending_headline(results.lending),)),
     )
+    program = program_table(results, study.rounding_share)
     older = () if kept is None else (kept_table(kept),)
     differs = () if kept is None or not differing(kept) else (kept_table(kept, has_all=False),)
     answer = (markets_table(results), *beside, *levers, *replays, *cheaper, *growth)
     return StudyView(
         headline=" ".join([headline(results, study.request), *sentences]),
-        tables=(*older, *answer, *losses, *assumptions, classes_table(results)),
+        tables=(*older, *answer, *losses, *assumptions, classes_table(results), program),
         answer=(*differs, *answer),
         notes=study.notes,
         warnings=tuple(_warnings(study)),

@@ -118,6 +118,8 @@ def _given(command: str, declared: Mapping[str, StudyOption], key: str, value: A
     option = declared.get(key)
     if option is None:
         hint = removed_hint(key, str(value)) or did_you_mean(key, declared)
+        if key in NOT_HERE:
+            hint = " here: where a result goes is for the document to say"
         raise UsageError(f"gpuplan {command} has no option {key!r}{hint}")
     if option.is_flag:
         if not isinstance(value, bool):

@@ -179,6 +179,7 @@ class StudyCommand:
                 *(path for path in made if path.parent.is_dir()),
                 *([] if timeline is None else [timeline]),
             ],
+            more=self.more_forms,
         )
         check_suffix("--timeline", timeline, ".parquet")
         if timeline is not None and "timelines" in study.request.__dataclass_fields__:

@@ -30,6 +30,8 @@ TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
 QUESTION = "Is the cluster too small?"
 """Waits alone answer nothing: their reasons and this question with its answer belong to them."""
+PROVEN = re.compile(r": confirmed[,.]")
+"""In the sentence of a plan on time that it has not seen: whether it held there, and saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +86,15 @@ def marked(text: str, study: StudyResult) -> str:
 def verdict_of(study: StudyResult) -> str:
     """Return what a study answers in one sentence; what holds for today opens the document.
 
-    Waits have their reasons and whether the cluster is too small as well.
+    Waits have their reasons and whether the cluster is too small as well, and a plan has what came
+    of it on time that it has not seen.
     """
     sentences = SENTENCE.split(" ".join(study.headline.split()))
     others = [text for text in sentences if not text.startswith(TODAY)]
     if QUESTION in others:
         return " ".join(others[: others.index(QUESTION) + 2])
-    return marked((others or sentences)[0], study)
+    first, *more = others or sentences
+    return marked(" ".join([first, *filter(PROVEN.search, more)]), study)
 
 
 def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
@@ -207,9 +211,11 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
 
 
 def _budget(point: Results) -> str:
+    """Return what a budget rents on average, in the replay if there is one, as its time is."""
+    replay = _replay(point)
     if "budget_usd_per_h" in point:  # several GPU types
-        return f"{_dollars(point['budget_usd_per_h'])} an hour"
-    return f"{show_number(point['budget_gpus'])} GPUs on average"
+        return f"{_dollars(replay.get('rented_usd_per_h', point['budget_usd_per_h']))} an hour"
+    return f"{show_number(replay.get('rented_gpus', point['budget_gpus']))} GPUs on average"
 
 
 def _replay(point: Results) -> Results:

@@ -288,9 +288,12 @@ def some(names: Sequence[str], separator: str = ", ") -> str:
 
 
 def _likeness(name: str, path: str) -> float:
-    """Return the similarity of a name to a path or to its last part, 0 to 1."""
-    texts = (path, _bare(path), path.rpartition(".")[2])
-    return max(SequenceMatcher(None, name, text).ratio() for text in texts)
+    """Return the similarity of a name to a path or to its last part, 0 to 1; 0 below `NEAR`."""
+    texts = {path, _bare(path), path.rpartition(".")[2]}
+    matchers = [SequenceMatcher(None, name, text) for text in sorted(texts)]
+    # The bound by length alone comes first: a name may be very long.
+    near = [matcher for matcher in matchers if matcher.real_quick_ratio() >= NEAR]
+    return max((matcher.ratio() for matcher in near), default=0.0)
 
 
 def _bare(path: str) -> str:

@@ -50,6 +50,7 @@ def check_output(
     rows: bool,
     inputs: Collection[Path | str | None] = (),
     others: Iterable[Path | None] = (),
+    more: Collection[str] = (),
 ) -> None:
     """Refuse an output that cannot be made, before the work and not after it.
 
@@ -60,6 +61,7 @@ def check_output(
         inputs: what the command reads, also as part of a text (``table:FILE``); None and what is no
             file are passed over.
         others: files the command writes beside those of ``output``.
+        more: suffixes of these files, which a message names too.
 
     Raises:
         OutputError: a file that cannot be written, is an input, or is given twice.
@@ -75,7 +77,7 @@ def check_output(
         if path.suffix.lower() not in kinds and not has_form_of_stdout(path):
             raise UsageError(
                 f"--output {path}: no form is named {path.suffix!r}; "
-                f"expected one of {', '.join(kinds)}"
+                f"expected one of {', '.join([*kinds, *more])}"
             )
     for plot in output.plot or ():
         if not picture:

@@ -189,8 +189,12 @@ def cheaper_table(results: PlanResults) -> Table:
     )
 
 
-def _signed(share: float) -> str:
-    return f"{100 * share:+.3g}%" if share else "none"
+def show_growth(share: float) -> str:
+    """Return growth with its sign: ``+20%``, ``none``."""
+    if not share:
+        return "none"
+    percent = 100 * share
+    return f"{percent:+,.0f}%" if abs(percent) >= 100 else f"{percent:+.3g}%"
 
 
 def growth_table(results: PlanResults) -> Table:
@@ -203,7 +207,7 @@ def growth_table(results: PlanResults) -> Table:
     return table(
         "If demand grows: this commitment against the best one for that demand",
         results.outlook.growth,
-        Column("growth_share", "growth", _signed),
+        Column("growth_share", "growth", show_growth),
         {"usd_per_month": "$/month", "best_usd_per_month": "$/month, best"},
         Column("best_committed", "best commitment", read=committed),
         Column("regret_share", "extra", show_share),
@@ -257,7 +261,9 @@ def _slowest_words(results: PlanResults, slower: float | None, are_slowed: bool)
     slowest = results.outlook.slowest
     if slowest is None:
         return ""
-    has_waits = are_slowed or results.today.jobs_without_wait < results.jobs
+    replay = results.replay
+    waits = replay is not None and replay.mean_time_s > results.mean_time_s * ALMOST
+    has_waits = are_slowed or waits or results.today.jobs_without_wait < results.jobs
     no_class = "Without waits no class" if has_waits else "No class"
     if slowest.times <= ALMOST:
         return f" {no_class} takes longer than today."

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.studies.plan_results import PlanResults
 
 
+ALIKE = 0.1
+"""Commitments within this share of each other are about the same."""
 SAME = 0.005
 """A smaller difference of dollars is none."""
 
@@ -29,12 +31,22 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
     if holdout is None:
         return ""
     plan = holdout.plan
-    dearer = "" if has_budget else dearer_text(holdout)
+    dearer = "" if has_budget else dearer_text(results, holdout)
+    other = _other_commitment(results, plan.committed_gpus)
     return (
-        f"On the last {holdout.share:.0%} of the log: {show_about_usd(plan.usd_per_month)} a "
-        f"month, {show_duration(plan.mean_time_s)}, P95 wait {show_duration(plan.p95_wait_s)}: "
+        f"On the last {holdout.share:.0%} of the log, a plan of the first {1 - holdout.share:.0%}"
+        f"{other} cost {show_about_usd(plan.usd_per_month)} a month, "
+        f"{show_duration(plan.mean_time_s)} per job, P95 wait {show_duration(plan.p95_wait_s)}: "
         f"confirmed{dearer}."
     )
+
+
+def _other_commitment(results: PlanResults, tried_gpus: float) -> str:
+    """Return the commitment that was tried, where it is not about that of the plan."""
+    gpus = sum(use.gpus for use in results.markets if use.name == "committed")
+    if abs(tried_gpus - gpus) <= max(1.0, ALIKE * gpus):
+        return ""
+    return f" ({tried_gpus:,.0f} GPUs committed, not {gpus:,.0f})"
 
 
 def cap_text(results: PlanResults) -> str:
@@ -45,7 +57,7 @@ def cap_text(results: PlanResults) -> str:
     return f", with at most {chosen.gpus:,.0f} GPUs in all,"
 
 
-def dearer_text(holdout: PlanHoldout) -> str:
+def dearer_text(results: PlanResults, holdout: PlanHoldout) -> str:
     """Return that the plan saved nothing there, where its program costs more than today.
 
     Both are without waits, start-up times and billing steps.
@@ -54,15 +66,17 @@ def dearer_text(holdout: PlanHoldout) -> str:
     if today_usd is None or plan_usd <= today_usd * (1 + SAME):
         return ""
     return (
-        f", but it saves nothing there: {_today_name(holdout)} would have cost "
-        f"{show_about_usd(today_usd)}"
+        f", but it saves nothing there: {today_name(results, holdout.today.committed_gpus)} would "
+        f"have cost {show_about_usd(today_usd)}"
     )
 
 
-def _today_name(holdout: PlanHoldout) -> str:
+def today_name(results: PlanResults, committed_gpus: float | None) -> str:
     """Return how the jobs run as recorded, at the prices of the plan."""
-    if holdout.today.committed_gpus:
+    if committed_gpus:
         return "today's commitments and rent"
+    if any(use.name == "owned" for use in results.markets):
+        return "renting all above the owned GPUs as recorded"
     return "all on demand as recorded"
 
 
@@ -81,10 +95,12 @@ def holdout_table(results: PlanResults) -> Table:
     holdout = results.holdout
     rows: list[_HoldoutRow] = []
     if holdout is not None:
-        committed = holdout.today.committed_gpus
+        above = "" if holdout.today.committed_gpus else ", all on demand"
+        if above and any(use.name == "owned" for use in results.markets):
+            above = ", rent above the owned"
         rows = [
             _HoldoutRow("plan of the first part", holdout.plan),
-            _HoldoutRow(f"as recorded{'' if committed else ', all on demand'}", holdout.today),
+            _HoldoutRow(f"as recorded{above}", holdout.today),
         ]
         if holdout.one_lever is not None and len(results.levers) != 1:
             rows.append(_HoldoutRow(f"best single lever: {holdout.lever}", holdout.one_lever))

@@ -13,13 +13,16 @@ from gpuplan.cli.formats.units import (
     show_share,
 )
 from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
-from gpuplan.cli.tables.plan_replay_tables import cap_text, confirmed_text
+from gpuplan.cli.tables.plan_replay_tables import cap_text, confirmed_text, today_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
     from gpuplan.planner.requests.plan import PurchaseRequest
     from gpuplan.planner.studies.plan_results import PlanClass, PlanResults
 
+MOST_NAMED = 6
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""
 
@@ -33,6 +36,18 @@ def levers_table(results: PlanResults) -> Table:
         Column("name", "lever", lambda name: LEVERS.get(name, name)),
         Column("without_usd_per_month", "plan without it", show_about_usd),
         Column("alone_usd_per_month", "it alone", show_about_usd),
+    )
+
+
+def program_table(results: PlanResults, rounding_share: float) -> Table:
+    """Return the program's value, before nodes are whole and shares are of single jobs."""
+    return table(
+        "The program: jobs start at once, and classes split evenly",
+        (results,),
+        Column("program_usd_per_month", "$/month", show_about_usd),
+        Column(
+            "rounding_share", "whole nodes", lambda share: f"{share:+.2%}", lambda _: rounding_share
+        ),
     )
 
 
@@ -68,12 +83,13 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         if use.name == "committed"
     ]
     owned = sum(use.gpus for use in results.markets if use.name == "owned")
-    commit = f"Commit to {listed(bought, 6)}" if bought else "Commit to no GPU"
-    if owned:
-        commit += f" beside the {owned:,.0f} owned"
+    commit = f"Commit to {_and(bought)}" if bought else "Commit to no GPU"
     recorded = results.recorded_committed_gpus
     if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
-        commit += f" ({recorded:,.0f} with jobs as recorded)"
+        of_all = " of all types" if len({use.gpu_type for use in results.markets}) > 1 else ""
+        commit += f" ({recorded:,.0f}{of_all} with jobs as recorded)"
+    if owned:
+        commit += f" beside the {owned:,.0f} owned"
     if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
         commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
     elsewhere = [
@@ -94,7 +110,11 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
     if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
         cost += f" ({show_about_usd(replay_usd)} in the replay)"
-    cost += "" if has_budget else f"{_against_today(results)}{_compared(results)}"
+    cost += (
+        _beside_recorded(results)
+        if has_budget
+        else f"{_against_today(results)}{_compared(results)}"
+    )
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
         commit, cost = (
@@ -103,6 +123,24 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         )
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
+
+
+def _and(names: Sequence[str]) -> str:
+    """Return ``1 A100, 2 H100 and 3 T4``."""
+    if len(names) > MOST_NAMED:
+        return listed(names, MOST_NAMED)
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _beside_recorded(results: PlanResults) -> str:
+    """Return what the jobs as recorded cost at these prices; empty where they cannot be had."""
+    usd = results.today.usd_per_month
+    if usd is None:
+        return ""
+    return (
+        f", where {today_name(results, len(results.today.committed))} costs {show_about_usd(usd)}"
+    )
 
 
 def _against_today(results: PlanResults) -> str:
@@ -174,7 +212,7 @@ def _compared(results: PlanResults) -> str:
     if is_only_rented and rented:
         sure = None if intervals is None else intervals.saving_over_on_demand_share
         saving = 1 - results.usd_per_month / rented
-        return f", {_saving(saving)} all on demand as recorded{_resampled(intervals, sure)}"
+        return f", {_saving(saving)} {today_name(results, None)}{_resampled(intervals, sure)}"
     if results.saving_share is None:
         return ""
     sure = None if intervals is None else intervals.saving_share

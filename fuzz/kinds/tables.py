@@ -85,7 +85,7 @@ def damage_parquet(data: bytes, rng: Random) -> tuple[bytes, str]:
     kept = {key: text for key, text in metadata.items() if key != "ARROW:schema"}
     try:
         table, what = _damaged(table, rng)
-    except pl.exceptions.PolarsError:  # a type that values cannot have
+    except BaseException:  # a type that values cannot have; some values make polars panic
         return mutate_bytes(data, rng)
     if rng.random() < 0.05:
         value = rng.choice(("", "x", "[]", "{}", "null", '{"rows_read":-1}', '{"notes":1}'))

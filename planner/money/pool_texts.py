@@ -30,6 +30,7 @@ PRICE_FORM = (
 Dated = Mapping[str, float]
 """Prices by the date from which they hold; the empty text is from the beginning."""
 FORM = re.compile(r"(?P<type>[^=@]+)=(?P<gpus>\d+)(?:@\$?(?P<usd>[\d.]+))?")
+NUMBER = re.compile(r"\$?\d+(\.\d+)?")
 
 DECIMAL_COMMA = re.compile(r"(?P<whole>(?:[^=,]+=)?\$?\d+),(?P<cents>\d{2})")
 """A price with a comma for its point: 2,60 or H100=2,60."""
@@ -46,7 +47,14 @@ def parse_pools(texts: Sequence[str], option: str) -> tuple[PaidPool, ...]:
     for text in (part.strip() for several in texts for part in several.split(",")):
         match = FORM.fullmatch(text)
         if match is None or (match["usd"] is None and market == COMMITTED):
-            raise UsageError(f"{option} {text!r}: expected {form}, such as A100=32@0.90")
+            is_bare = market == OWNED and text.isdecimal()
+            unnamed = " (and --gpu A100 where the log names no GPU types)" if is_bare else ""
+            plans = market == COMMITTED and NUMBER.fullmatch(text)
+            next_step = f"\n  next: to find how many to commit to, gpuplan plan {option} {text}"
+            raise UsageError(
+                f"{option} {text!r}: expected {form}, such as A100=32@0.90{unnamed}"
+                + (next_step if plans else "")
+            )
         gpus = int(match["gpus"])
         if not 1 <= gpus <= MOST_GPUS:
             raise UsageError(f"{option} {text!r}: expected 1 to {MOST_GPUS:,} GPUs")
@@ -61,7 +69,11 @@ def parse_on_demand(texts: Sequence[str], option: str) -> tuple[DatedPrice, ...]
     for text in (part.strip() for several in texts for part in several.split(",")):
         name, equals, usd = (word.strip() for word in text.partition("="))
         if not (name and equals and usd):
-            raise UsageError(f"{option} {text!r}: expected TYPE=USD, such as A100=1.60")
+            next_step = f"\n  next: for one price of every type, --price {text}"
+            raise UsageError(
+                f"{option} {text!r}: expected TYPE=USD, such as A100=1.60"
+                + (next_step if NUMBER.fullmatch(text) else "")
+            )
         price = _usd(usd.removeprefix("$"), f"{option} {text!r}")
         prices.append(DatedPrice(gpu_name(name), ON_DEMAND, price))
     return tuple(prices)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
-import numpy as np
-
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.plan.assignment import AssignedJobs
+from gpuplan.planner.plan.assignment import AssignedJobs, MarketUse
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import (
     MEAN_TIME_TARGET,
     MEAN_WAIT_TARGET,
     P95_WAIT_TARGET,
     TimeTarget,
+    time_above,
+    time_text,
 )
 from gpuplan.simkit.arrays import FloatArray
 
@@ -114,9 +114,9 @@ def choose_cap(
     if not any(meets):
         least = min(capped.run.measured_s(target) for capped in runs)
         raise InfeasibleError(
-            f"{target.measure} <= {limit_s:,.0f} s cannot be met: in the replay it is "
-            f"{least:,.0f} s at best\n  next: --target '{target.measure} <= "
-            f"{int(np.ceil(least))}s', a larger --cluster, or a shorter --provision-delay"
+            f"--target: {target.measure} <= {time_text(limit_s)} cannot be met: in the replay it "
+            f"is {time_text(least)} at best\n  next: --target '{target.measure} <= "
+            f"{time_above(least)}', a larger --cluster, or a shorter --provision-delay"
         )
     first = meets.index(True)
     if first:
@@ -127,6 +127,17 @@ def choose_cap(
             runs.insert(first, CappedRun(between, run))
     met = [capped for capped in runs if capped.run.measured_s(target) <= limit_s]
     return runs, min(met, key=lambda capped: capped.usd_per_month)
+
+
+def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse, ...]:
+    """Return uses of markets with peaks on demand that are no higher than in a replay."""
+    leased = run.peak_leased
+    return tuple(
+        replace(use, peak_gpus=min(use.peak_gpus, float(leased[use.gpu_type])))
+        if use.name == "on_demand"
+        else use
+        for use in uses
+    )
 
 
 def _middle(capped: CappedRun, gpu_type: str, low: float, high: float) -> float:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.planner.plan.classes import PlannedClass, classes_of
 from gpuplan.planner.plan.jobs import PlannedJobs, TimeBins, bins_of
 from gpuplan.planner.plan.markets import GpuMarkets, check_priced
 from gpuplan.planner.plan.routes import (
     SERVERLESS,
     SPOT,
+    WIDTH,
     JobPaths,
     JobRoute,
     RouteSettings,
@@ -210,6 +212,23 @@ def paths_of(
         for route in offered
     )
     return [(route, path) for route, path in paths if path.fits.any()]
+
+
+def unused_levers(columns: RouteColumns, speedup: str | None) -> tuple[str, ...]:
+    """Return why no job of those that may be on spot GPUs, or on other widths, fits there."""
+    reasons = []
+    if columns.jobs.is_spot.any() and not columns.of_kind(SPOT).any():
+        priced = any(market.spot_usd is not None for market in columns.markets)
+        hazard = columns.settings.hazard_per_s * HOUR_S
+        reasons.append(
+            f"no job is put on spot GPUs: at {hazard:.3g} losses of a node an hour (--spot-hazard) "
+            "checkpoints and restarts take longer than the work"
+            if priced
+            else "no job is put on spot GPUs: those of --spot are of GPU types without --spot-price"
+        )
+    if columns.speedup is not None and not columns.of_kind(WIDTH).any():
+        reasons.append(f"no job has another width: --speedup {speedup} has none for these classes")
+    return tuple(reasons)
 
 
 def outside_price(route: JobRoute, market: GpuMarkets) -> float:

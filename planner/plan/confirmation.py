@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
+from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.holdout import PlanHoldout, hold_out, no_holdout
 from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
 from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.replay import (
-    PlanRun,
     RentingTerms,
     SpotStress,
     TooWideError,
@@ -26,6 +23,7 @@ from gpuplan.planner.plan.targets import (
     MEAN_WAIT_TARGET,
     P95_WAIT_TARGET,
     TimeTarget,
+    time_text,
 )
 
 NEAR_USD = 0.10
@@ -34,6 +32,9 @@ NEAR_TARGET = 0.02
 """A confirmed plan keeps to its target within this share: shares of few jobs are coarse."""
 ROUNDING = 1e-9
 HAZARDS = {"half the losses": 0.5, "twice the losses": 2.0}
+TWO_WEEKS_S = 14 * DAY_S
+USUAL_SHARE = 0.3
+"""Of the time, held out."""
 ALL_LOST = "no spot GPUs for 6 h"
 
 
@@ -140,27 +141,28 @@ def prove(
 
 def replay_of(decision: PlanDecision) -> ReplayedPurchase:
     """Return what the replay of a plan came to."""
-    run, program = decision.run, decision.bought.program
+    run = decision.run
     return ReplayedPurchase(
         usd_per_month=run.usd_per_month(),
         mean_time_s=run.measured_s(MEAN_TIME_TARGET),
         mean_wait_s=run.measured_s(MEAN_WAIT_TARGET),
         p95_wait_s=run.measured_s(P95_WAIT_TARGET),
         peak_on_demand_gpus=sum(run.peak_leased.values()),
-        slower_classes=slower_classes(run, program),
+        slower_classes=slower_classes(decision),
     )
 
 
-def slower_classes(run: PlanRun, program: PlanProgram) -> tuple[str, ...]:
-    """Return the classes whose mean time is over the bound with the waits of a replay."""
+def slower_classes(decision: PlanDecision) -> tuple[str, ...]:
+    """Return the classes within the bound as planned whose mean time in the replay is over it."""
+    program = decision.bought.program
+    planned_s, replayed_s = decision.assigned.time_s, decision.run.time_s
     slower = program.limits.slower
     if slower is None:
         return ()
     names = []
     for planned in program.columns.classes:
         most_s = slower * planned.recorded_s * (1 + ROUNDING)
-        time_s, wait_s = (float(np.mean(x[planned.jobs])) for x in (run.time_s, run.wait_s))
-        if time_s - wait_s <= most_s < time_s:
+        if planned_s[planned.jobs].mean() <= most_s < replayed_s[planned.jobs].mean():
             names.append(planned.name)
     return tuple(names)
 
@@ -170,7 +172,10 @@ def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotRepla
     hours = busiest_spot_hours(decision.run)
     if hours is None:
         return ()
-    stresses = {name: SpotStress(hazard_times=times) for name, times in HAZARDS.items()}
+    markets = decision.run.columns.markets
+    drawn = any(market.spot_usd is not None and market.spot_record is None for market in markets)
+    hazards = HAZARDS if drawn else {}
+    stresses = {name: SpotStress(hazard_times=times) for name, times in hazards.items()}
     stresses[ALL_LOST] = SpotStress(gone_s=hours)
     rows = []
     for name, stress in stresses.items():
@@ -231,16 +236,29 @@ def failures(holdout: PlanHoldout, target: TimeTarget | None) -> list[str]:
     if target is not None and value_s is not None and limit_s is not None and not is_met:
         lines.append(
             f"on the last {holdout.share:.0%} of the log {target.measure} was "
-            f"{value_s / HOUR_S:,.3g} h, over {limit_s / HOUR_S:,.3g} h"
+            f"{time_text(value_s)}, over {time_text(limit_s)}"
         )
     return lines
 
 
-def caveat(window_s: float, share: float) -> str | None:
-    """Return what a short log does to the confirmation; None for two weeks or more."""
-    if window_s >= 14 * DAY_S:
-        return None
+def tail_words(holdout: PlanHoldout | None, window_s: float) -> tuple[str, ...]:
+    """Return that jobs run on for long after the part held out; empty where none does."""
+    if holdout is None or holdout.to_s >= window_s:
+        return ()
     return (
-        f"the log covers {window_s / DAY_S:.2g} days: with less than two weeks the part held out "
-        f"is {window_s * share / DAY_S:.2g} days, which need not be like the others of a week"
+        f"the log's last job ends {(window_s - holdout.to_s) / DAY_S:,.3g} days after the last "
+        f"submission: the {holdout.share:.0%} held out end with that submission, but the plan "
+        "counts those days too, in which little runs, and may commit to less than usual days need",
     )
+
+
+def caveat(window_s: float, share: float) -> str | None:
+    """Return what a short log, or a short part held out, does to the confirmation, if anything."""
+    part_s = window_s * share
+    part = (
+        f"the part held out is {part_s / DAY_S:.2g} days, which need not be like the others of a "
+        "week"
+    )
+    if window_s < TWO_WEEKS_S:
+        return f"the log covers {window_s / DAY_S:.2g} days: with less than two weeks {part}"
+    return part if part_s < USUAL_SHARE * TWO_WEEKS_S else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,13 @@ from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 
 WEEK_S = 7 * DAY_S
+
+
+class TimePart(NamedTuple):
+    """A part of the window, seconds after the first submission."""
+
+    begin_s: float
+    end_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,8 @@ class PlanHoldout:
     Attributes:
         share: of the time, held out.
         from_s: when it begins, seconds after the first submission.
+        to_s: when it ends: with the log, or with its last submission where no job is submitted in
+            the share of time that ends with its last job.
         fitted_jobs, jobs: submitted before it, and in it.
         new_class_jobs: of these, those of a class that was not seen before; they run as recorded.
         plan: of the first part.
@@ -91,6 +101,7 @@ class PlanHoldout:
 
     share: float
     from_s: float
+    to_s: float
     fitted_jobs: int
     jobs: int
     new_class_jobs: int
@@ -103,6 +114,19 @@ class PlanHoldout:
     value_s: float | None
 
 
+def later_time(columns: RouteColumns, share: float) -> TimePart:
+    """Return the last share of the window; of the submissions where it would have none.
+
+    A job that runs on for long after all others leaves a window without submissions at its end.
+    """
+    window_s = columns.bins.window_s
+    submitted_s = columns.jobs.submit_s[~columns.jobs.is_deferred]
+    begin_s = (1 - share) * window_s
+    if submitted_s.size and submitted_s[-1] < begin_s:
+        return TimePart((1 - share) * float(submitted_s[-1]), float(submitted_s[-1]))
+    return TimePart(begin_s, window_s)
+
+
 def no_holdout(columns: RouteColumns, share: float) -> str | None:
     """Return why there is no later part to try a plan on; None where there is one."""
     jobs = columns.jobs
@@ -110,13 +134,8 @@ def no_holdout(columns: RouteColumns, share: float) -> str | None:
         return "nothing was held out (--holdout)"
     if float(jobs.submit_s[-1]) <= WEEK_S:
         return "the log has jobs of one week only, so there is no later week to try the plan on"
-    cut_s = (1 - share) * columns.bins.window_s
+    cut_s = later_time(columns, share).begin_s
     later = (jobs.submit_s >= cut_s) & ~jobs.is_deferred
-    if not later.any() and not jobs.is_deferred.all():
-        return (
-            f"no job is submitted in the last {share:.0%} of the log's time, which ends when its "
-            "last job does"
-        )
     if not later.any() or not (~jobs.is_deferred & ~later).any():
         return "the log has too few jobs before or after the held-out part begins"
     if float((jobs.submit_s + jobs.recorded_s)[jobs.submit_s < cut_s].max()) <= 0:
@@ -145,7 +164,8 @@ def hold_out(
     Raises:
         InfeasibleError: no plan of the first part meets the limits.
     """
-    cut_s = (1 - share) * columns.bins.window_s
+    part = later_time(columns, share)
+    cut_s = part.begin_s
     before = int(np.searchsorted(columns.jobs.submit_s, cut_s, side="left"))
     jobs = columns.jobs.first(before)
     markets = dict(zip(columns.types, columns.markets, strict=True))
@@ -161,9 +181,9 @@ def hold_out(
     program = plan_program(fit, _limits(limits, target, fit.now_s))
     later = later_part(columns, cut_s)
     decision = decide(program, terms, target, old)
-    run, plan = _tried(columns, decision, terms, cut_s)
+    run, plan = _tried(columns, decision, terms, part)
     limit_s = None if target is None else target.limit(later.now_s)
-    lever, one_lever = _one_lever(columns, decision, terms, target, cut_s)
+    lever, one_lever = _one_lever(columns, decision, terms, target, part)
     planned = ~columns.jobs.is_deferred
     submitted = planned & (columns.jobs.submit_s >= cut_s)
     seen = np.zeros(columns.jobs.size, bool)
@@ -172,14 +192,15 @@ def hold_out(
     return PlanHoldout(
         share=share,
         from_s=cut_s,
+        to_s=part.end_s,
         fitted_jobs=before,
         jobs=int(submitted.sum()),
         new_class_jobs=int((submitted & ~seen).sum()),
         plan=plan,
-        today=_today(columns, cut_s),
+        today=_today(columns, part),
         lever=lever,
         one_lever=one_lever,
-        hindsight=_hindsight(later, _limits(limits, target, later.now_s), cut_s),
+        hindsight=_hindsight(later, _limits(limits, target, later.now_s), part),
         target_s=limit_s,
         value_s=None if target is None else run.measured_s(target, cut_s),
     )
@@ -192,10 +213,10 @@ def _limits(limits: PlanLimits, target: TimeTarget | None, now_s: float) -> Plan
     return replace(limits, mean_time_s=target.limit(now_s), wait_s=0.0)
 
 
-def weights_after(columns: RouteColumns, begin_s: float) -> FloatArray:
-    """Return the share of the time from some instant on that each bin is; they add up to 1."""
-    edges = np.arange(columns.bins.count + 1) * columns.bins.bin_s
-    inside = np.clip(edges[1:] - np.maximum(edges[:-1], begin_s), 0.0, None)
+def weights_in(columns: RouteColumns, part: TimePart) -> FloatArray:
+    """Return the share of a part of the time that each bin is; they add up to 1."""
+    edges = (np.arange(columns.bins.count + 1) * columns.bins.bin_s).clip(*part)
+    inside = np.diff(edges)
     weights: FloatArray = inside / inside.sum()
     return weights
 
@@ -226,7 +247,7 @@ def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
 
 
 def _tried(
-    columns: RouteColumns, decision: PlanDecision, terms: RentingTerms, begin_s: float
+    columns: RouteColumns, decision: PlanDecision, terms: RentingTerms, part: TimePart
 ) -> tuple[PlanRun, HeldOutPlan]:
     """Return the replay of a plan of the first jobs on all of them, and what the rest came to."""
     fit, bought = decision.bought.program.columns, decision.bought
@@ -246,23 +267,23 @@ def _tried(
     bought_gpus = dict(zip(fit.types, bought.whole.committed.tolist(), strict=True))
     committed = np.array([bought_gpus.get(gpu_type, 0.0) for gpu_type in columns.types])
     run = replay_plan(joined, assigned, committed, terms, caps=decision.caps)
-    program_usd = assigned_usd_per_h(joined, assigned, committed, begin_s) * MONTH_H
+    program_usd = assigned_usd_per_h(joined, assigned, committed, part) * MONTH_H
     return run, HeldOutPlan(
-        usd_per_month=run.usd_per_month(begin_s),
+        usd_per_month=run.usd_per_month(part.begin_s, part.end_s),
         program_usd_per_month=float(program_usd),
         committed_gpus=float(committed.sum() + sum(market.held for market in columns.markets)),
-        mean_time_s=run.measured_s(MEAN_TIME_TARGET, begin_s),
-        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, begin_s),
-        p95_wait_s=run.measured_s(P95_WAIT_TARGET, begin_s),
+        mean_time_s=run.measured_s(MEAN_TIME_TARGET, part.begin_s),
+        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, part.begin_s),
+        p95_wait_s=run.measured_s(P95_WAIT_TARGET, part.begin_s),
     )
 
 
 def assigned_usd_per_h(
-    columns: RouteColumns, assigned: AssignedJobs, committed: FloatArray, begin_s: float
+    columns: RouteColumns, assigned: AssignedJobs, committed: FloatArray, part: TimePart
 ) -> float:
-    """Return the dollars an hour of the program from some time on, for jobs with their routes."""
+    """Return the dollars an hour of the program in a part of the time, for jobs with routes."""
     jobs, bins = columns.jobs, columns.bins
-    weights = weights_after(columns, begin_s)
+    weights = weights_in(columns, part)
     kinds = np.array([route.kind for route in columns.routes] or [""])
     kind = np.where(assigned.column >= 0, kinds[assigned.column], "")
     types = jobs.gpu_type.to_numpy()
@@ -296,13 +317,13 @@ def _one_lever(
     decision: PlanDecision,
     terms: RentingTerms,
     target: TimeTarget | None,
-    begin_s: float,
+    part: TimePart,
 ) -> tuple[str | None, HeldOutPlan | None]:
     """Return the cheapest plan of the first part with one lever, and what the rest came to."""
     program = (decision.anew or decision.bought).program
     levers = levers_of(program)
     if len(levers) == 1 and decision.kept is None:
-        return levers[0], _tried(columns, decision, terms, begin_s)[1]
+        return levers[0], _tried(columns, decision, terms, part)[1]
     cheapest: tuple[float, str, PlanDecision] | None = None
     for lever in levers:
         try:
@@ -314,12 +335,12 @@ def _one_lever(
             cheapest = (usd, lever, alone)
     if cheapest is None:
         return None, None
-    return cheapest[1], _tried(columns, cheapest[2], terms, begin_s)[1]
+    return cheapest[1], _tried(columns, cheapest[2], terms, part)[1]
 
 
-def _hindsight(later: RouteColumns, limits: PlanLimits, begin_s: float) -> HeldOutCost | None:
+def _hindsight(later: RouteColumns, limits: PlanLimits, part: TimePart) -> HeldOutCost | None:
     """Return the plan of the program that knows the later part; None where none is feasible."""
-    program = plan_program(later, limits, weights=weights_after(later, begin_s))
+    program = plan_program(later, limits, weights=weights_in(later, part))
     try:
         bought = purchase(program)
     except InfeasibleError:
@@ -329,12 +350,12 @@ def _hindsight(later: RouteColumns, limits: PlanLimits, begin_s: float) -> HeldO
     return HeldOutCost(usd, committed, bought.whole.mean_time_s, None)
 
 
-def _today(columns: RouteColumns, begin_s: float) -> HeldOutCost:
+def _today(columns: RouteColumns, part: TimePart) -> HeldOutCost:
     """Return the part as recorded, with today's commitments and the rest on demand."""
     jobs = columns.jobs
-    usd = recorded_usd_per_h(columns, begin_s)
+    usd = recorded_usd_per_h(columns, part.begin_s, part.end_s)
     committed = sum(market.standing_today - market.owned for market in columns.markets)
-    counted: IntArray = np.flatnonzero(~jobs.is_deferred & (jobs.submit_s >= begin_s))
+    counted: IntArray = np.flatnonzero(~jobs.is_deferred & (jobs.submit_s >= part.begin_s))
     wait_s = jobs.wait_s[counted]
     recorded_s = wait_s[~np.isnan(wait_s)]
     return HeldOutCost(

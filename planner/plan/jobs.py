@@ -214,7 +214,10 @@ def _labels(jobs: pl.DataFrame, by: str | None) -> tuple[pl.Series, str]:
     if column == ALL:
         return pl.repeat(ALL, jobs.height, dtype=pl.String, eager=True), ALL
     if column not in jobs.columns:
-        raise UsageError(f"--by {by}: the log has no column {column!r}")
+        raise UsageError(
+            f"--by {by}: the log has no column {column!r}\n"
+            "  next: --by class, group, user, type or all, or a column that --map fills"
+        )
     label = jobs[column].cast(pl.String).fill_null("")
     return label.replace({"": NONE}), column
 

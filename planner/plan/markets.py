@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.plan.routes import GPUS_PER_NODE
+from gpuplan.planner.plan.spot_record import SpotRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class GpuMarkets:
         held_usd: price of an hour of these.
         today: GPUs of commitments in force in the price book; the plan commits anew.
         today_usd: price of an hour of these.
+        spot_record: when spot GPUs were there; None where their losses are drawn.
     """
 
     commit_usd: Mapping[str, float]
@@ -39,6 +41,7 @@ class GpuMarkets:
     held_usd: float = 0.0
     today: float = 0.0
     today_usd: float = 0.0
+    spot_record: SpotRecord | None = None
 
     @property
     def standing(self) -> float:

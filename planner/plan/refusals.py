@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.program import PlanProgram
+from gpuplan.planner.plan.targets import time_above, time_text
 from gpuplan.simkit.arrays import FloatArray
 
 ROUNDING = 1e-9
@@ -45,15 +46,15 @@ def check_limits(program: PlanProgram) -> None:
             excess = rate * (least_s - np.minimum(least_s, limits.mean_time_s))
             slowest = columns.classes[int(excess.argmax())]
             raise InfeasibleError(
-                f"a mean time of {(limits.mean_time_s + limits.wait_s) / HOUR_S:.4g} h cannot be "
-                f"met: on the fastest routes it is {(least + limits.wait_s) / HOUR_S:.4g} h"
+                f"--target: a mean time of {time_text(limits.mean_time_s + limits.wait_s)} cannot "
+                f"be met: on the fastest routes it is {time_text(least + limits.wait_s)}"
                 f"{_waits(limits.wait_s)}, and the jobs of {slowest.name} weigh most\n"
-                f"  next: --target 'mean_jct <= {(least + limits.wait_s) / HOUR_S * 1.001:.4g}h'"
+                f"  next: --target 'mean_jct <= {time_above((least + limits.wait_s) * 1.001)}'"
             )
 
 
 def _waits(wait_s: float) -> str:
-    return f" with {wait_s:,.0f} s of waiting for GPUs" if wait_s else ""
+    return f" with {time_text(wait_s)} of waiting for GPUs" if wait_s else ""
 
 
 def refuse_cap(program: PlanProgram) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,12 @@ from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.routes import SPOT, RouteSettings
 from gpuplan.planner.plan.services import ServiceLoad
+from gpuplan.planner.plan.spot_record import joined
 from gpuplan.planner.plan.targets import TimeTarget
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.plan.losses import draw_losses
+from gpuplan.simkit.plan.policies import FIRST_FIT
 from gpuplan.simkit.plan.simulator import JointCluster, JointJobs, JointRun, run_plan
 from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 
@@ -41,12 +44,14 @@ class RentingTerms:
         release_s: after which an idle lease is returned.
         billing_s: a lease is billed in steps of this, rounded up.
         seed: of the losses of spot gangs.
+        policy: of the queue, one of `gpuplan.simkit.plan.policies.QUEUE_POLICIES`.
     """
 
     provision_s: float = 90.0
     release_s: float = 30.0
     billing_s: float = 1.0
     seed: int = 0
+    policy: str = FIRST_FIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +132,14 @@ class PlanRun:
         """Which jobs are not deferred: their times count."""
         return ~self.columns.jobs.is_deferred
 
-    def usd_per_month(self, begin_s: float = 0.0, *, drains: bool = False) -> float:
-        """Return dollars a month from some time on to the end of the window.
+    def usd_per_month(
+        self, begin_s: float = 0.0, end_s: float | None = None, *, drains: bool = False
+    ) -> float:
+        """Return dollars a month between two times; an end of None is that of the window.
 
         With ``drains`` what is paid after it counts too: under a cap jobs may end much later.
         """
-        end_s = self.columns.bins.window_s
+        end_s = self.columns.bins.window_s if end_s is None else end_s
         by_type = (sum(of.usd_per_h(begin_s, end_s, drains=drains).values()) for of in self.types)
         return sum(by_type) * MONTH_H
 
@@ -195,10 +202,22 @@ def replay_plan(
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error
-            raise InfeasibleError(f"{what}\n  next: a larger --cluster") from error
+            least = _least_cluster(joint, cluster, gpu_type)
+            raise InfeasibleError(
+                f"--cluster: {what}\n  next: --cluster {least} or more, or --where to leave such "
+                "jobs out"
+            ) from error
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
         types.append(TypeReplay(gpu_type, market, float(committed[number]), rows, run))
     return PlanRun(columns, tuple(types), wait_s, time_s)
+
+
+def _least_cluster(jobs: JointJobs, cluster: JointCluster, gpu_type: str) -> str:
+    """Return the least cluster that every job on the pool fits, as ``--cluster`` takes it."""
+    widest = float(jobs.pool_gpus[jobs.pool_us >= 0].max(initial=0.0))
+    nodes = ceil(widest / cluster.node)
+    shape = f"{nodes}x{cluster.node}" if cluster.node > 1 else f"{nodes}"
+    return f"{gpu_type}={shape}" if gpu_type else shape
 
 
 def _cluster(
@@ -212,6 +231,8 @@ def _cluster(
     if market.on_demand_usd is None:
         cap = fixed
     gone = [] if stress.gone_s is None else [stress.gone_s]
+    if market.spot_record is not None:
+        gone = list(joined([*gone, *market.spot_record.gone_s]))
     return JointCluster(
         fixed=fixed,
         most=cap,
@@ -222,6 +243,7 @@ def _cluster(
         checkpoint_us=int(to_micros(settings.spot_checkpoint_s)),
         restart_us=int(to_micros(settings.spot_restart_s)),
         gone_us=to_micros(np.array(gone, np.float64).reshape(-1, 2)),
+        policy=terms.policy,
     )
 
 
@@ -249,7 +271,7 @@ def _joint_jobs(
     per_us = settings.hazard_per_s * stress.hazard_times / MICROS
     if on_spot.any():
         tau_us = np.where(on_spot, to_micros(assigned.tau_s[rows]), tau_us)
-        if per_us > 0:
+        if per_us > 0 and market.spot_record is None:
             nodes = np.ceil(gpus / market.gpus_per_node)
             mean_us = np.where(on_spot, 1 / (per_us * nodes), np.inf)
     due_us = to_micros(submit_s + columns.within_s) if deferred.any() else none

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import ceil, floor, log10
 
 from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import HOUR_S
 
 MEAN_TIME, MEAN_WAIT = "mean_jct", "mean_wait"
 PERCENTILES = (50, 90, 95, 99)
 MEASURES = (MEAN_TIME, MEAN_WAIT, *(f"p{percent}_wait" for percent in PERCENTILES))
 NOW = "now"
+MINUTE_S = 60.0
 TARGET = re.compile(r"\s*(?P<measure>\w+)\s*<=\s*(?P<limit>\S+)\s*")
 
 
@@ -61,6 +64,25 @@ def parse_target(text: str, flag: str = "--target") -> TimeTarget:
     if measure != MEAN_TIME:
         raise UsageError(f"{flag} {text!r}: only mean_jct can be compared with now; give a time")
     return TimeTarget(measure, None)
+
+
+def time_text(seconds: float) -> str:
+    """Return a time as people say it, and as an option takes it: ``45 s``, ``1 min``, ``2.5 h``."""
+    for size_s, unit in ((HOUR_S, "h"), (MINUTE_S, "min")):
+        if seconds >= size_s:
+            return f"{seconds / size_s:.4g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def time_above(seconds: float) -> str:
+    """Return a time of three digits that is no shorter, as an option takes it: ``2.51h``."""
+    size_s, unit = next(
+        ((size_s, unit) for size_s, unit in ((HOUR_S, "h"), (MINUTE_S, "m")) if seconds >= size_s),
+        (1.0, "s"),
+    )
+    amount = seconds / size_s
+    step = 10.0 ** (floor(log10(amount)) - 2) if amount > 0 else 1.0
+    return f"{ceil(amount / step * (1 - 1e-9)) * step:.6g}{unit}"
 
 
 def write_target(target: TimeTarget | None) -> str | None:

@@ -28,7 +28,9 @@ class CommittedToday:
     until: str
 
 
-def recorded_usd_per_h(columns: RouteColumns, begin_s: float = 0.0) -> float | None:
+def recorded_usd_per_h(
+    columns: RouteColumns, begin_s: float = 0.0, end_s: float | None = None
+) -> float | None:
     """Return dollars an hour of the jobs as recorded, at the prices of the plan, exact in time.
 
     Commitments of today are paid for, used or not, and what is above them and the owned GPUs is on
@@ -36,7 +38,8 @@ def recorded_usd_per_h(columns: RouteColumns, begin_s: float = 0.0) -> float | N
 
     Args:
         columns: of all jobs.
-        begin_s: the time before it does not count, seconds after the first submission.
+        begin_s, end_s: only the time between counts, seconds after the first submission; an end of
+            None is that of the window.
 
     Returns:
         None where GPUs above these have no price on demand.
@@ -53,7 +56,7 @@ def recorded_usd_per_h(columns: RouteColumns, begin_s: float = 0.0) -> float | N
             np.append((start_s + jobs.run_s)[rows], edges_s[1:]),
             np.append(jobs.gpus[rows], columns.service_gpus[number]),
             begin_s,
-            columns.bins.window_s,
+            columns.bins.window_s if end_s is None else end_s,
         )
         above_us = held.levels.gpu_us(None) - held.levels.gpu_us(Fraction(market.standing_today))
         if above_us and market.on_demand_usd is None:

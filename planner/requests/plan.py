@@ -2,93 +2,43 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from gpuplan.analysis.base.amounts import parse_duration, parse_share, parse_usd
+from gpuplan.analysis.base.amounts import parse_share, parse_usd
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
-from gpuplan.planner.elastic.class_options import parse_slower, write_slower
+from gpuplan.planner.elastic.class_options import write_slower
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.plan.targets import MEAN_TIME, TimeTarget, parse_target, write_target
 from gpuplan.planner.requests.commitments import CommitmentRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.plan_texts import (
+    COMMITMENT,
+    LEVERS,
+    parse_bound,
+    parse_deferral,
+    parse_hazard,
+    parse_levers,
+    parse_policy,
+    write_deferral,
+    write_levers,
+    written_growths,
+)
 from gpuplan.planner.requests.plan_upkeep import FILES_OF, PlanServices, PlanUpkeep
 from gpuplan.planner.requests.shapes import read_shape
-from gpuplan.planner.requests.size_texts import Growth, parse_growths, written_growth
+from gpuplan.planner.requests.size_texts import Growth, parse_growths
 from gpuplan.planner.requests.trace import TRACE
+from gpuplan.simkit.plan.policies import FIRST_FIT, QUEUE_POLICIES, SHORTEST
 
 if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 MOST_HELD_OUT = 0.8
-COMMITMENT = "commitment"
-LEVERS = {
-    COMMITMENT: "--commit",
-    "widths": "--speedup",
-    "spot": "--spot",
-    "serverless": "--serverless",
-    "deferral": "--defer",
-}
-"""Levers of a plan -> the option that gives each."""
-HAZARD = re.compile(r"\s*(?P<losses>\d+\.?\d*|\.\d+)\s*/\s*(?P<time>\S+)\s*")
-
-
-def parse_bound(text: str, flag: str = "--slower") -> float | None:
-    """Return the times of ``1.1x``; None for ``none``. Raises `UsageError`."""
-    return None if text.strip().lower() == "none" else parse_slower(text, flag)
-
-
-def parse_hazard(text: str, flag: str = "--spot-hazard") -> float:
-    """Return the losses a second of ``1/12h``. Raises `UsageError`."""
-    match = HAZARD.fullmatch(text)
-    if match is None:
-        raise UsageError(f"{flag} {text!r}: expected losses of a node per time, such as 1/12h")
-    time_s = parse_duration(match["time"], flag)
-    if time_s <= 0:
-        raise UsageError(f"{flag} {text!r}: the time must be above 0")
-    return float(match["losses"]) / time_s
-
-
-def parse_deferral(text: str, flag: str = "--defer") -> tuple[str, float]:
-    """Return the condition and the seconds of ``priority = 'spot':6h``. Raises `UsageError`."""
-    condition, colon, within = text.rpartition(":")
-    if not colon or not condition.strip():
-        raise UsageError(
-            f"{flag} {text!r}: expected CONDITION:WITHIN, such as \"priority = 'spot':6h\""
-        )
-    return condition.strip(), parse_duration(within, f"{flag} WITHIN")
-
-
-def write_deferral(deferral: tuple[str, float] | None) -> str | None:
-    """Return the condition with its time, as JSON has it."""
-    return None if deferral is None else f"{deferral[0]}:{deferral[1]:.10g}s"
-
-
-def parse_levers(text: str, flag: str = "--levers") -> tuple[str, ...]:
-    """Return the levers of ``commitment,spot``; none for ``none``. Raises `UsageError`."""
-    names = [] if text.strip() == "none" else [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in LEVERS:
-            raise UsageError(
-                f"{flag}: found {name!r}, expected some of {', '.join(LEVERS)}, or none"
-            )
-    return tuple(dict.fromkeys(names))
-
-
-def write_levers(levers: tuple[str, ...] | None) -> str | None:
-    """Return levers as they are typed."""
-    return None if levers is None else ",".join(levers) or "none"
-
-
-def written_growths(growth: Growth | None) -> float | list[float] | None:
-    """Return growth as JSON has it: of a range its ends."""
-    return None if growth is None else written_growth(growth)
 
 
 @study(
@@ -116,11 +66,13 @@ class PurchaseRequest(StudyRequest):
         prices: all other prices, and GPUs owned.
         spot, spot_price, spot_hazard, spot_max: jobs that may run on spot GPUs, at what price, how
             often a node is lost a second, and the most share of the GPU time.
+        spot_availability: price table with when spot GPUs were there; None for losses drawn.
         serverless: price of containers by GPU type.
         speedup: how jobs gain from GPUs; None keeps the recorded widths.
         defer: jobs that may wait for idle GPUs, and for how long.
         growth: of demand, under which the commitment is compared with the best one; None for none.
         cluster: most GPUs, and GPUs per node.
+        policy: of the queue under a cap.
         renting: how GPUs on demand are had in the replay.
         holdout: share of the time, at the end, on which the plan is tried.
         upkeep: an older plan to stay with, and files to make.
@@ -222,6 +174,15 @@ class PurchaseRequest(StudyRequest):
             panel="Spot, containers, widths, deferral",
         ),
     ] = 1 / (12 * 3600)
+    spot_availability: Annotated[
+        Path | None,
+        Opt(
+            "When spot GPUs were there: a table of gpuplan prices (.parquet). Jobs are replayed "
+            "against it, and it says how often they are lost. Default: by --spot-hazard.",
+            metavar="FILE",
+            panel="Spot, containers, widths, deferral",
+        ),
+    ] = None
     spot_max: Annotated[
         float | None,
         Opt(
@@ -277,10 +238,20 @@ class PurchaseRequest(StudyRequest):
         str | None,
         Opt(
             "Most GPUs, owned, committed and on demand, in whole nodes: 16x8, A100=16x8, or x8 for "
-            "nodes of 8 without a bound. Under it the first job that fits starts.",
+            "nodes of 8 without a bound.",
             metavar="SHAPE",
         ),
     ] = None
+    policy: Annotated[
+        str,
+        Opt(
+            "Which waiting job starts first under --cluster or a target of waits: first-fit and "
+            "fifo by submission (fifo lets none pass), sjf by run time.",
+            parse=parse_policy,
+            metavar="NAME",
+            complete=QUEUE_POLICIES,
+        ),
+    ] = FIRST_FIT
     renting: Annotated[RentedCluster, Group(without=("max_gpus", "overflow"))] = field(
         default_factory=RentedCluster
     )
@@ -309,6 +280,7 @@ class PurchaseRequest(StudyRequest):
             prices.prices,
             prices.contracts,
             self.speedup,
+            self.spot_availability,
             self.upkeep.keep,
             None if file is None else file[1],
             *services.load,
@@ -336,6 +308,7 @@ class PurchaseRequest(StudyRequest):
         changes: dict[str, Any] = {}
         if "spot" not in self.levers:
             changes |= {"spot": None, "spot_price": {}, "spot_max": None}
+            changes["spot_availability"] = None
         if "serverless" not in self.levers:
             changes["serverless"] = {}
         if "widths" not in self.levers:
@@ -362,8 +335,10 @@ class PurchaseRequest(StudyRequest):
                 "--spot and --spot-price: spot GPUs need both\n"
                 "  next: for example --spot 'num_gpus <= 2' --spot-price 0.55"
             )
-        if self.spot_max is not None and self.spot is None:
-            raise UsageError("--spot-max: needs --spot CONDITION and --spot-price USD")
+        of_spot = {"--spot-max": self.spot_max, "--spot-availability": self.spot_availability}
+        for option, value in of_spot.items():
+            if value is not None and self.spot is None:
+                raise UsageError(f"{option}: needs --spot CONDITION and --spot-price USD")
         inputs = {
             "widths": self.speedup,
             "spot": self.spot,
@@ -372,7 +347,10 @@ class PurchaseRequest(StudyRequest):
         }
         for name in self.levers or ():
             if not inputs.get(name, True):
-                raise UsageError(f"--levers {name}: needs {LEVERS[name]}")
+                raise UsageError(
+                    f"--levers {name}: needs {LEVERS[name]}\n"
+                    f"  next: {LEVERS[name]} as well, or --levers without {name}"
+                )
         growths = self.growth if isinstance(self.growth, tuple) else (self.growth or 0.0,)
         if min(growths) <= -1:
             raise UsageError("--growth: demand must shrink by less than 100%")
@@ -381,7 +359,27 @@ class PurchaseRequest(StudyRequest):
             raise UsageError(
                 "--target and --budget: a budget buys the least mean time, so give one of them"
             )
+        self._check_policy()
+        self.upkeep.check()
         if not 0 <= self.holdout <= MOST_HELD_OUT:
             raise UsageError(
-                f"--holdout {self.holdout:.0%}: expected 0% to {MOST_HELD_OUT:.0%} of the time"
+                f"--holdout {self.holdout:.0%}: expected 0% to {MOST_HELD_OUT:.0%} of the time\n"
+                "  next: --holdout 30%"
+            )
+
+    def _check_policy(self) -> None:
+        """Refuse a policy where no job waits for another, or cannot be ranked."""
+        if self.policy == FIRST_FIT:
+            return
+        shape = self.shape()
+        has_cap = shape is not None and any(pool.gpus is not None for pool in shape.pools)
+        if not has_cap and (self.target is None or not self.target.is_of_waits):
+            raise UsageError(
+                f"--policy {self.policy}: without a cap no job waits for another\n"
+                "  next: --cluster SHAPE, such as 16x8, or a target of waits"
+            )
+        if self.policy == SHORTEST and self.services.services is not None:
+            raise UsageError(
+                f"--policy {self.policy}: services (--services) have no run time to rank them by\n"
+                "  next: --policy first-fit or fifo"
             )

@@ -57,6 +57,14 @@ class PlanUpkeep:
         ),
     ] = None
 
+    def check(self) -> None:
+        """Raise `UsageError` for a hysteresis without a plan to stay with."""
+        if self.keep is None and self.hysteresis != PlanUpkeep().hysteresis:
+            raise UsageError(
+                f"--hysteresis {self.hysteresis:.0%}: there is no plan to stay with\n"
+                "  next: --keep plan.toml, a plan written by gpuplan plan -o plan.toml"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class PlanServices:

@@ -20,11 +20,13 @@ from gpuplan.planner.plan.assignment import (
     market_uses,
     shares_of,
 )
-from gpuplan.planner.plan.columns import RouteColumns, route_columns
+from gpuplan.planner.plan.caps import uses_under_cap
+from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_levers
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
     caveat,
     prove,
+    tail_words,
 )
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
@@ -35,6 +37,7 @@ from gpuplan.planner.plan.program import PlanLimits, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share
 from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.plan.spot_record import losses_per_s
 from gpuplan.planner.plan.targets import write_target
 from gpuplan.planner.plan.today import CommittedToday, recorded_usd_per_h
 from gpuplan.planner.plan_exports.class_use import class_uses
@@ -63,6 +66,14 @@ from gpuplan.planner.studies.plan_services import (
     service_demand,
 )
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, SHORTEST
+
+QUEUES = {
+    FIRST_FIT: "the first in order of submission that fits starts",
+    FIFO: "they start in order of submission, and none passes another",
+    SHORTEST: "the one with the shortest recorded run time of those that fit starts",
+}
+"""Policies of the queue in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +89,11 @@ class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
     def parameters(self) -> dict[str, Any]:
         """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
         return self.request.parameters()
+
+    @property
+    def rounding_share(self) -> float:
+        """What whole nodes cost over the program's value, as a share of it."""
+        return gap_share(self.source.bought)
 
     def exported(self, name: str) -> str:
         """Return the text of a file of the export."""
@@ -101,9 +117,10 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         UsageError: a GPU type without a price, or options that do not fit together.
     """
     request.check()
-    older = None if request.upkeep.keep is None else read_plan(request.upkeep.keep)
-    if older is not None:
-        request = with_options_of(request, older)
+    keep, older = request.upkeep.keep, None
+    if keep is not None:
+        older = read_plan(keep)
+        request = with_options_of(request, older, keep)
         request.check()
     request = request.with_levers
     budget_usd_per_h = _budget_usd_per_h(request.budget)
@@ -114,6 +131,9 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
     prices, offered, committed_today = markets_of(request, jobs)
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
+    records = [market.spot_record for market in offered.values() if market.spot_record]
+    if records and request.spot_hazard == PurchaseRequest(request.trace).spot_hazard:
+        request = replace(request, spot_hazard=losses_per_s(records))
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
     paid.check_budget(budget_usd_per_h)
@@ -147,13 +167,17 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         inputs=(
             trace_input(trace),
             *prices.inputs,
+            *(record.file for record in records[:1]),
             *(() if services is None else services.inputs),
         ),
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
+            *tail_words(proof.holdout, jobs.window_s),
             *notes_of_terms,
+            *(record.text for record in records),
             *late,
+            *unused_levers(columns, request.speedup),
         ),
         notes=(*_notes(request, proof, prices), *paid.notes()),
         source=PlanSource(trace_input(trace), offered, proof.bought, older),
@@ -164,7 +188,11 @@ def _terms(request: PurchaseRequest) -> RentingTerms:
     """Return how GPUs on demand are had."""
     renting = request.renting
     return RentingTerms(
-        renting.provision_s, renting.release_s, renting.billing_s, request.jobs.seed
+        renting.provision_s,
+        renting.release_s,
+        renting.billing_s,
+        request.jobs.seed,
+        request.policy,
     )
 
 
@@ -196,6 +224,8 @@ def _results(
     columns, jobs = bought.program.columns, program.columns.jobs
     assigned = assigned_jobs(columns, bought.whole.share)
     uses = market_uses(columns, bought.whole, assigned)
+    if decision is not None and decision.tried:
+        uses = uses_under_cap(uses, decision.run)
     usd = sum(use.usd_per_month for use in uses)
     mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
@@ -287,7 +317,10 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
     notes = []
     if prices.option == "assumed":
         usd = prices.usd(None)
-        notes.append(f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour")
+        notes.append(
+            f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour; give "
+            "--on-demand USD, --prices builtin or --contracts FILE.toml"
+        )
     if jobs.left_out:
         notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
     lacking = int(np.isnan(jobs.wait_s).sum())
@@ -298,13 +331,5 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
     if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
     if proof.decision is not None and proof.decision.tried:
-        notes.append(
-            "under a cap jobs wait in order of submission, and the first that fits starts; other "
-            "policies are not replayed"
-        )
-    value = bought.exact.usd_per_h * MONTH_H
-    notes.append(
-        f"the program's value is ${value:,.0f} a month, for jobs that start at once and classes "
-        f"that split evenly; whole nodes cost {gap_share(bought):+.2%} over it"
-    )
+        notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
     return notes

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
@@ -21,6 +23,7 @@ from gpuplan.planner.plan.jobs import PlannedJobs
 from gpuplan.planner.plan.kept import OldPlan
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.plan_file import (
+    WRITE,
     PlanCommitment,
     PlanFile,
     PlanMarket,
@@ -33,11 +36,12 @@ from gpuplan.planner.plan.plan_file import (
 from gpuplan.planner.plan.purchase import WHOLE, Purchase
 from gpuplan.planner.plan.routes import SPOT, checkpointing
 from gpuplan.planner.plan.targets import parse_target, write_target
-from gpuplan.planner.requests.plan import (
-    PurchaseRequest,
+from gpuplan.planner.requests.plan import PurchaseRequest
+from gpuplan.planner.requests.plan_texts import (
     parse_bound,
     parse_deferral,
     parse_levers,
+    parse_policy,
     write_deferral,
     write_levers,
 )
@@ -74,28 +78,37 @@ def months_later(time: datetime, months: int) -> datetime:
     raise ValueError(f"no day in month {month} of {year}")
 
 
-def with_options_of(request: PurchaseRequest, plan: PlanFile) -> PurchaseRequest:
+def with_options_of(request: PurchaseRequest, plan: PlanFile, path: Path) -> PurchaseRequest:
     """Return a request with the options of a plan where it has defaults, and its prices.
 
     The prices of commitments, on demand and GPUs owned are those of the plan where none is given.
 
-    Raises `UsageError` where an option of the plan cannot be used.
+    Raises `InputError` where an option of the plan cannot be used.
     """
     options = plan.options
     defaults = PurchaseRequest(request.trace)
-    flag = "options of the plan"
+
+    def read(name: str, parse: Callable[[str, str], Any]) -> Any:
+        text = getattr(options, name)
+        try:
+            return text and parse(text, f"options.{name}")
+        except UsageError as error:
+            raise InputError(path, str(error).partition("\n")[0], hint=WRITE) from error
+
     of_plan: dict[str, Any] = {
-        "target": options.target and parse_target(options.target, flag),
+        "target": read("target", parse_target),
         "budget": options.budget,
-        "slower": parse_bound(options.slower, flag),
-        "levers": options.levers and parse_levers(options.levers, flag),
+        "slower": read("slower", parse_bound),
+        "levers": read("levers", parse_levers),
         "by": options.by,
         "spot": options.spot,
         "spot_hazard": options.spot_losses_per_s,
+        "spot_availability": options.spot_availability and Path(options.spot_availability),
         "spot_max": options.spot_max,
         "speedup": options.speedup,
-        "defer": options.defer and parse_deferral(options.defer, flag),
+        "defer": read("defer", parse_deferral),
         "cluster": options.cluster,
+        "policy": read("policy", parse_policy),
         "holdout": options.holdout,
         "spot_price": _by_type({each.name: each.spot_usd for each in plan.types}),
         "serverless": _by_type({each.name: each.serverless_usd for each in plan.types}),
@@ -310,10 +323,14 @@ def _options(request: PurchaseRequest) -> PlanOptions:
         slower=write_slower(request.slower) or "none",
         spot=request.spot,
         spot_losses_per_s=request.spot_hazard,
+        spot_availability=None
+        if request.spot_availability is None
+        else str(request.spot_availability),
         spot_max=request.spot_max,
         speedup=request.speedup,
         defer=write_deferral(request.defer),
         cluster=request.cluster,
+        policy=request.policy,
         holdout=request.holdout,
         **{name: getattr(request.renting, name) for name in DELAYS},
         services=services.services,

@@ -12,6 +12,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import OWNED
+from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.commitment_book import CommitmentBook
 from gpuplan.planner.money.price_book import Prices
@@ -19,6 +20,8 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.replay import LASTS_AT_MOST
+from gpuplan.planner.plan.spot_record import SpotRecord, spot_record
 from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
@@ -61,6 +64,7 @@ def markets_of(
         _check_names(request, types)
     book.check_pools([name or None for name in types])
     shapes = shapes_of(request.shape(), types)
+    records = _spot_records(request, jobs, types)
     markets, committed_today = {}, []
     for gpu_type in types:
         log_type = gpu_type or None
@@ -83,12 +87,32 @@ def markets_of(
             node=node,
             today=float(gpus),
             today_usd=usd_per_h / gpus if gpus else 0.0,
+            spot_record=records.get(gpu_type) if spot.usd(log_type) is not None else None,
         )
     return prices, markets, tuple(committed_today)
 
 
+def _spot_records(
+    request: PurchaseRequest, jobs: PlannedJobs, types: Sequence[str]
+) -> dict[str, SpotRecord]:
+    """Return when spot GPUs of each type that has a price were there; none without a record."""
+    if request.spot_availability is None:
+        return {}
+    table = read_prices(request.spot_availability)
+    spot = Prices(request.spot_price, gpu=request.prices.gpu, option="--spot-price")
+    longest_s = float(jobs.run_s[jobs.is_spot].max(initial=0.0))
+    until_s = jobs.window_s + LASTS_AT_MOST * longest_s
+    return {
+        gpu_type: spot_record(
+            table, gpu_type or request.prices.gpu or "", jobs.begin_us, jobs.window_s, until_s
+        )
+        for gpu_type in types
+        if spot.usd(gpu_type or None) is not None
+    }
+
+
 def _check_names(request: PurchaseRequest, types: Sequence[str]) -> None:
-    """Refuse prices that are all of GPU types that the log does not have. Raises `UsageError`."""
+    """Refuse a price of a GPU type that the log does not have. Raises `UsageError`."""
     log_types = [name or request.prices.gpu for name in types]
     options = {
         "--commit": [price.gpu_type for price in request.commitment.commit],
@@ -98,15 +122,18 @@ def _check_names(request: PurchaseRequest, types: Sequence[str]) -> None:
         "--owned": [pool.gpu_type for pool in request.prices.owned],
     }
     for option, names in options.items():
-        if not names or "" in names or any(match_types(names, log_types, option).values()):
+        meant = set(match_types(names, log_types, option).values())
+        unknown = [name for name in dict.fromkeys(names) if name and name not in meant]
+        if not unknown:
             continue
         named = [name for name in log_types if name]
         if not named:
             raise UsageError(
-                f"{option} {names[0]}: the log names no GPU types\n  next: --gpu {names[0]} as well"
+                f"{option} {unknown[0]}: the log names no GPU types\n"
+                f"  next: --gpu {unknown[0]} as well"
             )
         raise UsageError(
-            f"{option} {names[0]}: no job of the log is on {listed(names, 6)}\n"
+            f"{option} {unknown[0]}: no job of the log is on {listed(unknown, 6)}\n"
             f"  next: a GPU type of the log: {listed(named, 6)}"
         )
 

@@ -4,8 +4,9 @@ Amounts of GPUs are whole parts of a GPU, times whole microseconds. At one insta
 
 1. runs end; 2. leases that were ordered join; 3. jobs join the queue; 4. deferred jobs that are due
    join it;
-5. each job of the queue that fits the idle GPUs starts, in order of submission, and then each
-   deferred job that fits the idle GPUs of the pool;
+5. each job of the queue that fits the idle GPUs starts, in order of its number (without
+   ``skipping`` until one does not fit), and then each deferred job that fits the idle GPUs of the
+   pool;
 6. leases are ordered for what waits, less what is idle or on order; where a lease joins at once, or
    a run of no length ends, all of this is repeated;
 7. leases that are idle for long enough are returned, the latest first. What waits is not idle, else
@@ -34,7 +35,7 @@ LOOK_EVERY = 4096
 
 
 class PoolJobs(NamedTuple):
-    """Jobs, numbered in order of submission; arrays of shape (n,) but ``falling_due``.
+    """Jobs, numbered as they rank; arrays of shape (n,) but ``falling_due``.
 
     ``join_us`` is when each joins the queue, or may start on idle GPUs, and ``joining`` are the
     jobs in the order of that; ``run_us`` is how long each runs. ``due_us`` is when a deferred job
@@ -55,7 +56,7 @@ class PoolRules(NamedTuple):
 
     A lease is of one GPU, and they are ordered in whole nodes. ``fixed`` and ``gpu`` are parts of
     GPUs: of the pool, and of one GPU; ``node`` are GPUs of a node, and ``most`` are leases at once,
-    with those on order.
+    with those on order. ``skipping``: whether jobs may pass one of the queue that does not fit.
     """
 
     fixed: int
@@ -64,6 +65,7 @@ class PoolRules(NamedTuple):
     most: int
     provision_us: int
     release_us: int
+    skipping: bool
 
 
 @borrowing_helper
@@ -80,9 +82,24 @@ def first_that_fits(queues: Any, widths: Any, first_line: int, idle: int) -> int
     return best
 
 
+@borrowing_helper
+def next_to_start(queues: Any, widths: Any, idle: int, skipping: bool) -> int:
+    """Return the job of the queue that starts next on what is idle; -1 where none does."""
+    if skipping:
+        return first_that_fits(queues, widths, 0, idle)
+    first = -1
+    width = 0
+    for line in range(widths.size):
+        if queues.size[line]:
+            number = front(queues, line)[1]
+            if first < 0 or number < first:
+                first, width = number, widths[line]
+    return first if width <= idle else -1
+
+
 @kernel
 def replay_pool(pool_jobs: Any, widths: Any, queues: Any, rules: Any, watch: Any) -> Any:
-    """Run jobs, numbered in order of submission, to their end.
+    """Run jobs, numbered as they rank, to their end.
 
     Args:
         pool_jobs: `PoolJobs`.
@@ -168,7 +185,7 @@ def replay_pool(pool_jobs: Any, widths: Any, queues: Any, rules: Any, watch: Any
 
             all_gpus = rules.fixed + leased * rules.gpu
             while queued:
-                job = first_that_fits(queues, widths, 0, all_gpus - busy)
+                job = next_to_start(queues, widths, all_gpus - busy, rules.skipping)
                 if job < 0:
                     break
                 leave(queues, jobs, of_width[job], job)

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray, for_kernels
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, QUEUE_POLICIES, SHORTEST
 from gpuplan.simkit.plan.pool import PoolJobs, PoolRules, replay_pool
 from gpuplan.simkit.plan.spot import SpotRules, replay_spot
 from gpuplan.simkit.renting.billing import billed_gpu_us
@@ -68,6 +69,7 @@ class JointCluster:
         billing_us: a lease is billed in steps of this, rounded up.
         checkpoint_us, restart_us: on spot GPUs.
         gone_us: rows (from, until) in which there are no spot GPUs; apart and ascending.
+        policy: of the queue of the pool, one of `QUEUE_POLICIES`.
     """
 
     fixed: float
@@ -79,6 +81,13 @@ class JointCluster:
     checkpoint_us: int = 30_000_000
     restart_us: int = 90_000_000
     gone_us: IntArray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    policy: str = FIRST_FIT
+
+    def __post_init__(self) -> None:
+        if self.policy not in QUEUE_POLICIES:
+            raise ValueError(
+                f"policy must be one of {', '.join(QUEUE_POLICIES)}, got {self.policy!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +221,8 @@ def run_plan(jobs: JointJobs, cluster: JointCluster, name: str = "plan") -> Join
             _on_spot(jobs, cluster, on_spot).T
         )
     on_pool = np.flatnonzero(jobs.pool_us >= 0)
+    if cluster.policy == SHORTEST:  # the kernel ranks jobs by their place
+        on_pool = on_pool[np.argsort(jobs.pool_us[on_pool], kind="stable")]
     pool_start[on_pool], rented, peak = _on_pool(jobs, cluster, on_pool, name)
     finish[on_pool] = pool_start[on_pool] + jobs.pool_us[on_pool]
     is_first = on_pool[jobs.outside_us[on_pool] == 0]
@@ -271,7 +282,7 @@ def _on_pool(
         sections(np.append(each, later)),
         PoolRules(
             *(fixed // unit, PARTS_PER_GPU // unit, cluster.node, most),
-            *(cluster.provision_us, cluster.release_us),
+            *(cluster.provision_us, cluster.release_us, cluster.policy != FIFO),
         ),
     )
     start, returned, peak = watched(call, rows.size, name)

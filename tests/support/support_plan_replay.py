@@ -44,7 +44,7 @@ def joint_jobs(jobs):
     return JointJobs(submit, gpus, outside, pool, gpus, due, spot, tau, loss, first)
 
 
-def plain_pool(jobs, fixed, *, most=None, node=1, provision=0, release=0):
+def plain_pool(jobs, fixed, *, most=None, node=1, provision=0, release=0, policy="first-fit"):
     """Return job -> start for jobs on the pool, and the sorted leases of GPUs (begin, end)."""
     queue, patient, running = [], [], []  # numbers; numbers; (end, number)
     coming = [(j.submit + j.outside, i) for i, j in enumerate(jobs) if j.pool and not j.spot]
@@ -55,6 +55,9 @@ def plain_pool(jobs, fixed, *, most=None, node=1, provision=0, release=0):
 
     def waiting():
         return sum(jobs[i].gpus for i in queue)
+
+    def rank(i):
+        return (jobs[i].run if policy == "sjf" else 0, i)
 
     while True:
         times = [end for end, _ in running] + orders + [at for at, _ in coming]
@@ -72,12 +75,14 @@ def plain_pool(jobs, fixed, *, most=None, node=1, provision=0, release=0):
             coming = [(at, i) for at, i in coming if at > now]
             queue += [i for i in patient if jobs[i].due <= now]
             patient = [i for i in patient if jobs[i].due > now]
-            for i in sorted(queue):
+            for i in sorted(queue, key=rank):
                 if jobs[i].gpus <= fixed + len(leases) - busy():
                     queue.remove(i)
                     start[i] = now
                     running.append((now + jobs[i].run, i))
-            for i in sorted(patient):
+                elif policy == "fifo":
+                    break
+            for i in sorted(patient, key=rank):
                 if jobs[i].gpus <= fixed - busy():
                     patient.remove(i)
                     start[i] = now
