@@ -186,8 +186,10 @@ def _ending_alone(waits: Counterfactual) -> Iterator[str]:
     elif end.mean_verdict == SHORTER:
         to, error = f"the mean wait to {show_duration(end.mean_wait_s)}", end.mean_error_s
     else:
-        most = show_duration(abs(end.p95_effect_s) + end.error_s)
-        yield f"{text} changes waits too little to tell (P95 by less than {most})."
+        of, most_s = "the P95 wait", abs(end.p95_effect_s) + end.error_s
+        if waits.verdict != SHORTER:  # as in what is said of all remedies
+            of, most_s = "the mean wait", abs(end.effect_s) + end.mean_error_s
+        yield f"{text} changes {of} too little to tell (by less than {show_duration(most_s)})."
         return
     yield f"{text} cuts {to} (error {show_duration(error)})."
 
