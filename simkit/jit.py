@@ -9,16 +9,20 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba.core import event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.types.misc import unliteral
 
 LOG = logging.getLogger("gpuplan")
 Function = TypeVar("Function", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parent
+ALL = {"nogil": True, "no_cfunc_wrapper": True}  # no kernel is called by C
 
 
 def kernel(function: Function) -> Function:
@@ -40,21 +44,67 @@ def borrowing_kernel(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """Compile a function that only kernels call.
+    """Compile a function that only kernels call, as a part of each.
 
     It has no code that takes its arguments from Python, which for tables of many arrays takes
-    longer to compile than the function itself.
+    longer to compile than the function itself, and no machine code of its own.
     """
-    return _compiled(function, no_cpython_wrapper=True)
+    return _part(function)
 
 
 def borrowing_helper(function: Function) -> Function:
     """Compile a function that only kernels call, and that makes no array."""
-    return _compiled(function, no_cpython_wrapper=True, _nrt=False)
+    return _part(function, _nrt=False)
+
+
+def _part(function: Function, **options: Any) -> Function:
+    compiled: Any = numba.njit(
+        function, no_cpython_wrapper=True, pipeline_class=_PartCompiler, **ALL, **options
+    )
+    if numba.config.DISABLE_JIT:
+        return compiled  # type: ignore[no-any-return]
+    compiled.get_call_template = _of_any_number(compiled.get_call_template)
+    compiled._insert = lambda *_, **__: None  # a call from Python finds no code and asks for it
+    compiled._compile_for_args = _refusal(function.__name__)
+    return compiled  # type: ignore[no-any-return]
+
+
+class _Part(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a helper, which is optimized where a kernel takes it in.
+
+    Numba would optimize it here as well, with all that it calls, and once more in each helper on
+    the way up to the kernel: most of the time that a kernel of many helpers took to compile.
+    """
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0  # there is none
+
+    @property
+    def codegen(self) -> _Part:
+        return self
+
+    def set_env(self, name: str, environment: Any) -> None:
+        """Leave out what only code that runs as Python needs."""
+
+
+class _PartCompiler(Compiler):  # type: ignore[misc]
+    """Compiles a helper."""
+
+    def compile_extra(self, function: Callable[..., Any]) -> Any:
+        self.state.library = _Part(self.state.targetctx.codegen(), function.__qualname__)
+        return super().compile_extra(function)
 
 
 def _compiled(function: Function, **options: Any) -> Function:
-    options |= {"nogil": True, "no_cfunc_wrapper": True}  # no kernel is called by C
+    options |= ALL
     compiled: Any
     is_cached = True
     try:
@@ -68,9 +118,6 @@ def _compiled(function: Function, **options: Any) -> Function:
     if numba.config.DISABLE_JIT:
         return compiled  # type: ignore[no-any-return]
     compiled.get_call_template = _of_any_number(compiled.get_call_template)
-    if "no_cpython_wrapper" in options:
-        compiled._insert = lambda *_, **__: None  # a call from Python finds no code and asks for it
-        compiled._compile_for_args = _refusal(function.__name__)
     if is_cached:
         # Numba takes a cached kernel as fresh as long as its own file is, although it contains
         # the code of helpers in other files too; so let every file of the package count.
@@ -185,9 +232,16 @@ class _Once(event.Listener):  # type: ignore[misc]
         pass
 
 
+@cache
 def _sources_stamp() -> tuple[tuple[str, int, int], ...]:
     """Return name, size and time of change of every source file that kernels may come from."""
-    files = ((path, path.stat()) for path in sorted(PACKAGE.rglob("*.py")))
+    names = (
+        os.path.join(folder, name)
+        for folder, _, names in os.walk(PACKAGE)
+        for name in names
+        if name.endswith(".py")
+    )
+    files = ((path, os.stat(path)) for path in sorted(names))
     return tuple(
-        (str(path.relative_to(PACKAGE)), seen.st_size, seen.st_mtime_ns) for path, seen in files
+        (os.path.relpath(path, PACKAGE), seen.st_size, seen.st_mtime_ns) for path, seen in files
     )

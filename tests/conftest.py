@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from gpuplan.cli.app.console import limit_threads
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
+LONGEST = {"schemas", "twin", "fuzz", "docs"}
+"""Subjects of tests that take longest, in CPU time."""
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
@@ -34,8 +37,7 @@ def pytest_collection_modifyitems(config, items):
 
     A law runs many examples; a line that only they reach is not tested on purpose. Lines of kernels
     are counted in a second run, as plain Python. So the first run has no coverage of either, which
-    makes them faster. Files of kernels come first and the others in reverse, so that one worker
-    compiles and the other finds the kernels in the cache.
+    makes them faster. Files that compile or take long come first, so that all workers end together.
     """
     is_plain = os.environ.get("NUMBA_DISABLE_JIT") == "1"
     by_test = getattr(config.option, "cov_context", None)  # make mutants asks which tests reach it
@@ -44,10 +46,39 @@ def pytest_collection_modifyitems(config, items):
         is_law = is_hypothesis_test(getattr(item, "obj", None))
         if is_law or ("kernels" in marks and "compiled" not in marks):
             item.add_marker("no_cover")
-    of_kernels = {item.path for item in items if item.get_closest_marker("kernels")}
-    others = [item for item in items if item.path not in of_kernels]
-    others.sort(key=lambda item: item.path, reverse=True)
-    items[:] = [item for item in items if item.path in of_kernels] + others
+    compiles = {family_of(item.nodeid) for item in items if item.get_closest_marker("kernels")}
+    sizes = Counter(family_of(item.nodeid) for item in items)
+
+    def rank(item):
+        family = family_of(item.nodeid)
+        return (family not in LONGEST, family not in compiles, -sizes[family], family)
+
+    items.sort(key=rank)
+
+
+def family_of(nodeid: str) -> str:
+    """Return the subject of a file of tests: the first word of its name.
+
+    Files of one subject replay the same kernels, so one worker runs them all. Those of the golden
+    results need the results of the same commands as those of the schemas.
+    """
+    family = Path(nodeid.partition("::")[0]).stem.removeprefix("test_").partition("_")[0]
+    return {"golden": "schemas"}.get(family, family)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give each worker one subject after the other, in the order of collection."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class BySubject(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return family_of(nodeid)
+
+    if config.getvalue("dist") != "load":
+        return None
+    config.option.loadscopereorder = False
+    return BySubject(config, log)
 
 
 def pytest_collection_finish():

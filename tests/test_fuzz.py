@@ -24,6 +24,9 @@ CASES = {
     "metrics": 20,
     "demand": 20,
 }
+QUICK = 0.4
+"""Of the cases of each kind, so many belong to `make test`; `make test-slow` runs the others."""
+
 LONGEST_S = 60
 
 pytestmark = [
@@ -60,10 +63,11 @@ def watch():
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", CASES)
-def test_no_case_breaks_a_rule(fuzz, place, watch, kind):
-    broken = []
-    for number in range(CASES[kind]):
+def test_no_case_breaks_a_rule(fuzz, place, watch, kind, is_quick):
+    broken, quick = [], int(QUICK * CASES[kind])
+    for number in range(quick) if is_quick else range(quick, CASES[kind]):
         watch(LONGEST_S)
         result = fuzz.run_case(7, number, place, kind=kind)
         if result.failures:

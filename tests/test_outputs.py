@@ -39,7 +39,7 @@ READS = {
     "sweep": {"contracts", "trace", "checkpoints"},
     "synth": {"like", "model"},
     "waits": {"trace", "twin"},
-    "waste": {"contracts", "metrics", "trace", "twin"},
+    "waste": {"contracts", "metrics", "profile", "trace", "twin"},
     "whatif": {"contracts", "after", "before", "kueue_site", "slurm_conf", "trace", "twin"},
 }
 WRITES = {

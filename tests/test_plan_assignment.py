@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_plan import jobs_from, market, plan_of
 
-from gpuplan.planner.plan.assignment import assigned_jobs, market_uses, shares_of
+from gpuplan.planner.plan.assignment import assigned_jobs, shares_of
+from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.simkit.apportion import apportion
 

@@ -10,10 +10,11 @@ from support_traces import write_trace
 
 from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.plan.assignment import assigned_jobs, market_uses
+from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
 from gpuplan.planner.plan.holdout import TimePart, hold_out, later_part, weights_in
+from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import (

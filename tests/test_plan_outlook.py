@@ -11,9 +11,10 @@ from support_traces import write_trace
 
 from gpuplan.cli.figures.plan import MOST_TYPES, draw_plan
 from gpuplan.cli.tables.plan_outlook_tables import show_growth
-from gpuplan.planner.plan.assignment import assigned_jobs, market_uses
+from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.cheaper import MOST_CHEAPER, cheaper_plans, looser_limits
 from gpuplan.planner.plan.decisions import plan_decisions
+from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.prices_over_time import prices_over_time, typical_week
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.routes import RouteSettings

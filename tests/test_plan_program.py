@@ -17,14 +17,17 @@ from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.money.commitment import CommitmentOffer, CommitmentPlan
 from gpuplan.planner.money.commitment_texts import TermOffer
 from gpuplan.planner.money.gpus_in_use import gpus_in_use
+from gpuplan.planner.plan.levers import with_levers
 from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import first_groups, groups_in_a_row, single_bins, turns
-from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program, run_deferred
+from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program
 from gpuplan.planner.plan.purchase import best, gap_share
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.uncertainty import block_weights, blocks_of, reweighted
+from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.planner.sweep.ski_rental import ski_rental
 from gpuplan.simkit.allpass.parameters import Allpass
+from gpuplan.simkit.plan.deferral import run_deferred
 from gpuplan.simkit.workload import Workload
 
 HOUR = 3600.0
@@ -217,9 +220,33 @@ def test_groups_of_bins_are_exact(drawn):
     program = drawn_program(drawn)
     grouped = optimum(program)
     bins = program.columns.bins.count
-    each = optimum(program, (single_bins(bins),) * len(program.columns.types))
+    each = optimum(program, ProgramStart((single_bins(bins),) * len(program.columns.types)))
     assert grouped.usd_per_h == pytest.approx(each.usd_per_h, rel=2e-9)
     assert cost_of(program, grouped) == pytest.approx(grouped.usd_per_h)
+
+
+@given(
+    job_lists, st.sampled_from([None, "job_class = 'b'"]), st.lists(st.integers(0, 19), min_size=2)
+)
+@laws
+def test_where_a_program_begins_never_changes_its_optimum(drawn, defer, draws):
+    """Begun at the basis of other limits, other weights, more GPUs, another lever."""
+    drawn = [*drawn, (5, 7, 1, "b", "A")]
+    program = drawn_program(drawn, defer=defer, within_s=900.0)
+    starts = [optimum(program).start]
+    loose = replace(program, limits=PlanLimits(slower=2.0))
+    starts.append(optimum(loose, starts[0]).start)
+    starts.append(
+        optimum(program, starts[0], committed=np.full(len(program.columns.types), 3.0)).start
+    )
+    block = blocks_of(program.columns.bins)
+    weights = block_weights(block, np.array(draws) % (block.max() + 1))
+    drawn_start = optimum(reweighted(program, weights, block), starts[0]).start
+    for start in (*starts, drawn_start):
+        assert start.has_basis
+        for other in (program, loose, with_levers(program, {"commitment", "widths"})):
+            begun, fresh = optimum(other, start), optimum(other)
+            assert begun.usd_per_h == pytest.approx(fresh.usd_per_h, rel=2e-7, abs=1e-9)
 
 
 @given(
@@ -234,7 +261,9 @@ def test_groups_of_bins_are_exact_with_deferred_work(drawn, within_s, draws):
     draws = np.array(draws) % (block.max() + 1)
     for weighted in (program, reweighted(program, block_weights(block, draws), block)):
         grouped = optimum(weighted)
-        each = optimum(weighted, (single_bins(columns.bins.count),) * len(columns.types))
+        each = optimum(
+            weighted, ProgramStart((single_bins(columns.bins.count),) * len(columns.types))
+        )
         assert grouped.usd_per_h == pytest.approx(each.usd_per_h, rel=2e-7, abs=1e-9)
         assert cost_of(weighted, grouped) == pytest.approx(grouped.usd_per_h)
 

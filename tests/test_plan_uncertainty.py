@@ -104,7 +104,7 @@ def test_a_resample_is_the_program_of_its_weights():
     rng = np.random.default_rng(0)
     block = blocks_of(program.columns.bins)
     weights = block_weights(block, rng.integers(0, 20, 20))
-    begun = optimum(program).groups
+    begun = optimum(program).start
     drawn = optimum(reweighted(program, weights, block), begun)
     fresh = plan_program(program.columns, program.limits, weights=weights)
     assert drawn.usd_per_h == pytest.approx(optimum(fresh).usd_per_h, rel=1e-9)

@@ -55,6 +55,36 @@ def test_the_usual_studies_byte_for_byte_twice(gpuplan, trace, tmp_path):
     assert len(files["report.html"]) < 3_000_000
 
 
+def test_a_log_that_tells_what_gpus_did_has_its_waste(gpuplan, trace, tmp_path):
+    """Without a replay, unless a setting names waste; with the book and the jobs of all studies."""
+    import polars as pl
+
+    frame = pl.read_parquet(trace)
+    use = {"gpu_util_mean": pl.lit(0.0), "gpus_idle": "num_gpus", "gpu_util_coverage": pl.lit(1.0)}
+    told, silent = tmp_path / "told.parquet", tmp_path / "silent.parquet"
+    frame.with_columns(**use).write_parquet(told)
+    frame.with_columns(gpu_util_mean=pl.lit(None, pl.Float64)).write_parquet(silent)
+
+    def studies(path, *words):
+        code, _, err = gpuplan(
+            "report", path, "-o", tmp_path / "r", "--formats", "json", "-q", "--price", "2", *words
+        )
+        assert code == 0, err
+        contract = json.loads((tmp_path / "r" / "report.json").read_text())
+        return {study["name"]: study["results"] for study in contract["studies"]}
+
+    whole = studies(told)
+    assert list(whole) == ["characterize", "pareto", "compare", "waste"]
+    assert whole["waste"]["share"] == 1 and whole["waste"]["usd_per_month"] > 0
+    assert whole["waste"]["counterfactual"] is None
+    half = studies(told, "--sample", "60")["waste"]
+    assert half["jobs"] < whole["waste"]["jobs"]
+    assert "waste" not in studies(silent)
+    assert "waste" not in studies(told, "--study", "characterize")
+    named = studies(told, "--set", "waste.end_idle_after=1m")["waste"]
+    assert named["counterfactual"]["end_idle_after_s"] == 60
+
+
 def test_each_study_has_its_options_and_all_have_the_jobs(gpuplan, trace, tmp_path):
     folder = tmp_path / "r"
     code, _, err = gpuplan(

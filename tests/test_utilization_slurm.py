@@ -13,12 +13,13 @@ from support_slurm import HEADER, log, notes, run
 
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.job_table.schema import UTILIZATION_COLUMNS
+from gpuplan.analysis.log_formats import slurm_utilization
 from gpuplan.analysis.log_formats.jobstats import FREE_BYTES, MOST_BYTES, summaries
 from gpuplan.analysis.log_formats.sacct_command import SACCT_FIELDS
 from gpuplan.analysis.log_formats.slurm_json import flatten
 from gpuplan.analysis.log_formats.slurm_steps import usage_of_steps
 from gpuplan.analysis.log_formats.slurm_utilization import USAGE_FIELD, percent_of_usage
-from gpuplan.analysis.reading import delimited
+from gpuplan.analysis.reading import delimited, memo
 
 WITH_COMMENT = HEADER + "|AdminComment"
 UNKNOWN = dict.fromkeys(UTILIZATION_COLUMNS)
@@ -145,6 +146,51 @@ def test_runs_of_a_job_are_weighted_by_gpu_hours(tmp_path):
     assert job["gpu_util_mean"] == 60 and job["gpu_util_coverage"] == pytest.approx(0.75)
     assert job["gpus_idle"] == pytest.approx(0.75)  # 1 GPU for 3/4 of the time
     assert job["gpu_mem_used_share"] == pytest.approx(0.125)
+
+
+def test_the_second_pass_over_a_log_with_runs_reads_no_summary_again(tmp_path, monkeypatch):
+    """Rows joined to a job take a second pass; one more row than is kept is read again in it."""
+    read = []
+
+    def counting(comments):
+        read.append(len(comments))
+        return summaries(comments)
+
+    monkeypatch.setattr(slurm_utilization, "summaries", counting)
+    rows = [
+        {**run(8, "NODE_FAIL"), "AdminComment": "JS1:None"},
+        {**run(10, "COMPLETED"), "AdminComment": summary([0.0, 80.0])},
+    ]
+    once, *_ = ingest_text(tmp_path, log(*rows, header=WITH_COMMENT))
+    assert read == [2]
+    monkeypatch.setattr(memo, "MOST_ROWS", 1)
+    again, *_ = ingest_text(tmp_path, log(*rows, header=WITH_COMMENT))
+    assert read == [2, 2, 2]
+    assert once.equals(again)
+
+
+def test_equal_batches_alone_are_not_computed_again():
+    known = memo.ColumnMemo()
+    texts = [["a", "b"], ["b", "a"], ["a", "b"], ["a", None], ["a"]]
+    made = []
+
+    def lengths(cells):
+        made.append(cells.to_list())
+        return cells.str.len_bytes()
+
+    for cells in texts:
+        column = pl.Series("column", cells)
+        assert known.of(column, lengths).equals(column.str.len_bytes())
+    assert made == [texts[0], texts[1], texts[3], texts[4]]
+
+
+def test_numbers_may_be_texts_and_missing(tmp_path):
+    text = (
+        '{"nodes": {"n1": {"gpu_utilization": {"0": "50", "1": null, "2": 70}, '
+        '"gpu_used_memory": null}}}'
+    )
+    (job,), _ = jobs_of(tmp_path, packed(text))
+    assert (job["gpu_util_mean"], job["gpu_util_coverage"]) == (60, 0.5)
 
 
 def test_components_of_a_job_add_up(tmp_path):

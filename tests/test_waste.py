@@ -1,22 +1,17 @@
 """``gpuplan waste``: by hand, and against a site whose truth is known."""
 
 import csv
-import json
 from datetime import timedelta
 
 import numpy as np
 import polars as pl
 import pytest
 import support_jobstats
-import support_metrics
 from support_sitelab import DUMPS, SITELAB, calibrated
 from support_traces import START, write_trace
+from support_waste import answer, use
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.analysis.ingest.logs import read_trace
-from gpuplan.analysis.waste.kinds import kinds_of_waste
-from gpuplan.analysis.waste.series import read_metrics
-from gpuplan.planner.studies.waste import COLUMNS
 from gpuplan.planner.twin.workload import JITTER_S
 from gpuplan.planner.waste.remedies import (
     ALL,
@@ -24,7 +19,6 @@ from gpuplan.planner.waste.remedies import (
     LIMITS,
     SHRINK,
     JobWaste,
-    job_waste,
     site_change,
 )
 from gpuplan.simkit.twin.jobs import SiteJobs
@@ -32,23 +26,6 @@ from gpuplan.simkit.twin.site import SiteJob
 
 pytestmark = pytest.mark.compiled
 HOUR = 3600.0
-
-
-def answer(gpuplan, *words, code=0):
-    exit_code, out, err = gpuplan("waste", *words, "--output-format", "json")
-    assert exit_code == code, err
-    return json.loads(out)["results"] if code == 0 else err
-
-
-def use(util, idle, coverage=None):
-    """Return the columns of a trace that tell what GPUs did; None where it is not known."""
-    known = [0.0 if each is None else 1.0 for each in util]
-    return {
-        "gpu_util_mean": pl.Series(util, dtype=pl.Float64),
-        "gpus_idle": pl.Series(idle, dtype=pl.Float64),
-        "gpu_util_coverage": pl.Series(coverage or known, dtype=pl.Float64),
-        "gpu_util_source": ["jobstats" if each else None for each in known],
-    }
 
 
 @pytest.fixture
@@ -141,10 +118,12 @@ def crowd(path, jobs=40, idle="all"):
     """Every 10 h a job holds all 4 GPUs for 8 h in vain, and another waits for them for 7 h."""
     times = np.repeat(np.arange(jobs) * 10, 2) * HOUR + np.tile([0, HOUR], jobs)
     runs = [8 * HOUR, HOUR] * jobs
-    shares = {"all": ([0.0, 90.0], [4.0, 0.0]), "half": ([40.0, 90.0], [2.0, 0.0])}[idle]
+    cases = {"all": ([0.0, 90.0], [4.0, 0.0]), "half": ([40.0, 90.0], [2.0, 0.0])}
+    cases["either"] = tuple(a + b for a, b in zip(*cases.values(), strict=True))
+    util, unused = (shares * (2 * jobs // len(shares)) for shares in cases[idle])
     return write_trace(
         path, times, runs, [4.0, 2.0] * jobs, queue_s=[0.0, 7 * HOUR] * jobs,
-        user=["idler", "worker"] * jobs, **use(shares[0] * jobs, shares[1] * jobs),
+        user=["idler", "worker"] * jobs, **use(util, unused),
     )  # fmt: skip
 
 
@@ -188,6 +167,30 @@ def test_partly_idle_jobs_are_shrunk_and_their_gpus_can_go(gpuplan, tmp_path):
     assert "2 of 4 GPUs fewer" in text
 
 
+def test_ending_idle_jobs_alone_is_told_beside_all_remedies(gpuplan, tmp_path):
+    """Every other first job idles, the rest use half of their GPUs: ending is half of the effect.
+
+    Of the waits of 7 h every other one becomes 1 h, so the mean falls from 3.5 h to 2 h.
+    """
+    path = crowd(tmp_path / "t.parquet", idle="either")
+    found = answer(gpuplan, str(path), "--cluster", "4")["counterfactual"]
+    assert [row["name"] for row in found["remedies"]] == [END, SHRINK, ALL]
+    out = " ".join(gpuplan("waste", path, "--cluster", "4")[1].split())
+    assert "Ending idle jobs after 2 h and shrinking jobs to the GPUs they use cut" in out
+    assert "Ending idle jobs after 2 h alone (20 jobs) cuts the mean wait to 2 h" in out
+
+
+def test_who_has_most_of_it_is_named(gpuplan, tmp_path):
+    """Five users with 5, 4, 3, 2 and 1 idle hours, and no user of one."""
+    hours = [5.0, 4.0, 3.0, 2.0, 1.0, 1.0]
+    path = write_trace(
+        tmp_path / "t.parquet", [0] * 6, [each * HOUR for each in hours], [1.0] * 6,
+        user=["eve", "dan", "cid", "bob", "ann", None], **use([0.0] * 6, [1.0] * 6),
+    )  # fmt: skip
+    out = " ".join(gpuplan("waste", path, "--no-replay")[1].split())
+    assert "do nothing. eve, dan and cid have 75% of it." in out
+
+
 def test_a_replay_that_is_not_the_log_says_nothing_of_waits(gpuplan, tmp_path):
     path = crowd(tmp_path / "t.parquet")
     found = answer(gpuplan, str(path), "--cluster", "64")["counterfactual"]
@@ -195,7 +198,9 @@ def test_a_replay_that_is_not_the_log_says_nothing_of_waits(gpuplan, tmp_path):
     assert found["wait_h_saved_per_month"] is None
     assert found["freed"] == []
     _, out, err = gpuplan("waste", path, "--cluster", "64")
-    assert "P95 wait from" not in out.split("\n\n")[0]
+    first = " ".join(out.split("\n\n")[0].split())
+    assert "P95 wait from" not in first
+    assert "not known: a replay under first-fit is not what the log recorded" in first
     assert "gpuplan waste LOG --twin twin.toml" in " ".join(err.split())
 
 
@@ -343,154 +348,6 @@ def test_a_running_job_counts_to_the_end_of_the_log(gpuplan, tmp_path):
     )
     results = answer(gpuplan, str(path), "--no-replay", "--as-of", ended[:19])
     assert results["idle_gpu_h"] == pytest.approx(16)
-
-
-def test_parts_of_gpus_that_would_do(gpuplan, tmp_path):
-    """A slice must have a quarter more memory and compute than the job used."""
-    util = [10.0, 20.0, 10.0, 90.0, 10.0, 10.0, None, 40.0]
-    path = write_trace(
-        tmp_path / "t.parquet", [0] * 8, [10 * HOUR] * 8, [1.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0],
-        gpu_type=["A100-80GB"] * 6 + ["A100-80GB", "L40S"], **use(util, [0.0] * 6 + [None, 0.0]),
-        gpu_mem_used_gib=pl.Series([7.0, 7.0, 29.0, 7.0, 7.0, None, 7.0, 7.0]),
-        gpu_mem_total_gib=pl.Series([74.5] * 7 + [None]),
-    )  # fmt: skip
-    words = [str(path), "--price", "2", "--no-replay"]
-    rows = answer(gpuplan, *words)["right_size"]
-    # Two GPUs, 90%, no memory, nothing known, and L40S of unknown memory do not count.
-    assert [(row["slice"], row["jobs"], row["gpu_h"]) for row in rows] == [
-        ("1g.10gb", 1, 10), ("2g.20gb", 1, 10), ("3g.40gb", 1, 10),
-    ]  # fmt: skip
-    saved = [row["saved_gpu_h"] for row in rows]
-    assert saved == pytest.approx([10 * 6 / 7, 10 * 2 / 3, 10 / 2])
-    stated = answer(gpuplan, *words, "--gpu-memory", "L40S=48")["right_size"]
-    (half,) = (row for row in stated if row["gpu_type"] == "L40S")
-    assert (half["slice"], half["saved_gpu_h"]) == ("1/2", 5)
-    assert half["usd_per_month"] == pytest.approx(5 * 2 / 10 * MONTH_H)
-
-
-@pytest.fixture
-def watched(tmp_path):
-    """Samples of node n1: job a works for 3 of 10 h and then idles, b never works, c unseen."""
-    jobs = support_metrics.trace(
-        ("a", "n1", 0, 10 * 3600, 1.0), ("b", "n1", 11 * 3600, 21 * 3600, 1.0),
-        ("c", "n2", 0, 10 * 3600, 1.0),
-    ).jobs.with_columns(group=pl.Series(["x", "x", "y"]))  # fmt: skip
-    path = tmp_path / "t.parquet"
-    jobs.write_parquet(path)
-
-    def engine(at):
-        return 0.8 if at < 3 * 3600 else 0.0
-
-    series = tmp_path / "series.json"
-    series.write_text(support_metrics.answer(
-        support_metrics.series(
-            support_metrics.ENGINE, "n1", 0, support_metrics.every(60, 0, 21 * 3600, engine)
-        ),
-        support_metrics.series(
-            support_metrics.POWER, "n1", 0, support_metrics.every(60, 0, 21 * 3600, 100)
-        ),
-    ))  # fmt: skip
-    return path, series
-
-
-def test_series_tell_idle_ends_energy_and_what_they_cover(gpuplan, watched):
-    path, series = watched
-    words = [str(path), "--metrics", str(series), "--usd-per-kwh", "0.2", "--kg-co2-per-kwh", "0.4"]
-    results = answer(gpuplan, *words)
-    hours = {kind["name"]: kind["gpu_h"] for kind in results["kinds"]}
-    assert hours["idle_ends"] == pytest.approx(7, abs=0.1)
-    assert hours["idle"] == pytest.approx(10, abs=0.1)
-    assert hours["unknown"] == pytest.approx(10, abs=0.1)
-    assert results["known_share"] == pytest.approx(2 / 3, abs=0.01)
-    assert (results["metrics"]["nodes"], results["metrics"]["gpus"]) == (1, 1)
-    assert results["metrics"]["covered_share"] == pytest.approx(2 / 3, abs=0.01)
-    energy = results["energy"]
-    assert energy["kwh"] == pytest.approx(2.0, abs=0.02)  # 100 W for 20 h
-    assert energy["usd"] == pytest.approx(0.2 * energy["kwh"])
-    assert energy["kg_co2"] == pytest.approx(0.4 * energy["kwh"])
-    groups = {row["name"]: row["kwh"] for row in energy["groups"]}
-    assert groups == pytest.approx({"x": 1.0, "y": 1.0}, abs=0.02)
-    _, out, err = gpuplan("waste", *words)
-    assert out.startswith("66.7% of 30 GPU-hours have figures of use; of these 17 GPU-hours")
-    assert "--metrics cover 1 GPUs of 1 nodes" in " ".join(err.split())
-
-
-def _forty_jobs(tmp_path, hours_off):
-    """Return a log of a node whose times are off by some hours, and series of the node."""
-    rng = np.random.default_rng(2)
-    starts, lengths, at = [], [], 0
-    for _ in range(40):
-        length, pause = (int(x) * 60 for x in rng.integers(60, 360, 2))
-        starts.append(at)
-        lengths.append(length)
-        at += length + pause
-    spans = [(begin, begin + length) for begin, length in zip(starts, lengths, strict=True)]
-
-    def busy(time):
-        return 90 * any(begin <= time < end for begin, end in spans)
-
-    begin = support_metrics.T0 - START.timestamp() - hours_off * HOUR
-    path = write_trace(
-        tmp_path / f"log{hours_off}.parquet", [begin + each for each in starts],
-        [float(each) for each in lengths], [1.0] * 40, queue_s=[0.0] * 40,
-        user=["ann", "bob"] * 20, node_list=["n1"] * 40,
-    )  # fmt: skip
-    points = support_metrics.every(60, -3600, at + 3600, busy)
-    series = tmp_path / "series.json"
-    series.write_text(support_metrics.answer(
-        support_metrics.series(support_metrics.UTIL, "n1", 0, points)
-    ))  # fmt: skip
-    return path, series
-
-
-def test_clocks_that_differ_are_in_the_answer_and_nobody_is_mailed(gpuplan, tmp_path):
-    path, series = _forty_jobs(tmp_path, hours_off=1)
-    words = [str(path), "--metrics", str(series)]
-    assert answer(gpuplan, *words)["metrics"]["clock_later_h"] == 1
-    _, out, _ = gpuplan("waste", *words)
-    text = " ".join(out.split())
-    assert text.startswith("The clocks of the log and of the metrics seem 1 h apart")
-    assert "wait from" not in text and "Or keep" not in text
-    code, _, err = gpuplan("waste", *words, "--mail", str(tmp_path / "texts"))
-    assert code == 3 and "clocks" in err and "--time-zone" in err
-    assert not (tmp_path / "texts").exists()
-    path, series = _forty_jobs(tmp_path, hours_off=0)
-    words = [str(path), "--metrics", str(series), "--mail", str(tmp_path / "texts")]
-    assert answer(gpuplan, *words)["metrics"]["clock_later_h"] is None
-    assert (tmp_path / "texts").is_dir()
-
-
-def test_dollars_of_a_log_known_in_part_are_those_of_the_log(gpuplan, watched):
-    path, series = watched
-    words = [str(path), "--metrics", str(series), "--price", "2", "--no-replay"]
-    _, out, _ = gpuplan("waste", *words)
-    assert "17 GPU-hours (85.0%) do nothing: $34.0" in " ".join(out.split())
-    header = next(line for line in out.splitlines() if "GPU-hours  of those known" in line)
-    assert header.endswith(" $")
-    (idle,) = (line for line in out.splitlines() if "no GPU of the job ever used" in line)
-    assert float(idle.split("$")[1]) == pytest.approx(20, abs=0.1)  # 10 GPU-hours
-    assert "No job waited for such GPUs meanwhile." in " ".join(out.split())
-
-
-def test_memory_of_a_type_that_no_job_has(gpuplan, lab, tmp_path):
-    typed = write_trace(
-        tmp_path / "typed.parquet", [0], [HOUR], [1.0], gpu_type=["L40S"], **use([20.0], [0.0])
-    )
-    err = answer(gpuplan, str(typed), "--gpu-memory", "A100=80", code=2)
-    assert "no job has such a GPU; the log has L40S" in err
-    answer(gpuplan, str(typed), "--gpu-memory", "L40S=48", "--no-replay")
-    answer(gpuplan, str(lab), "--gpu-memory", "A100=80", "--no-replay")  # it names no types
-
-
-def test_an_idle_end_is_cut_and_a_begin_is_not(watched):
-    """a: 7 h idle at the end, so its run becomes 5 h; b: never works, 2 h; c: unknown, as it is."""
-    path, series = watched
-    trace = read_trace(path, columns=COLUMNS, optional=("node_list",))
-    summary = read_metrics([series], trace).jobs
-    removed = job_waste(trace, kinds_of_waste(trace, summary), summary, 7200.0)
-    left = dict(zip(trace.jobs["job_id"], removed.run_s - removed.cut_s, strict=True))
-    assert left == pytest.approx({"a": 5 * HOUR, "b": 2 * HOUR, "c": 10 * HOUR}, abs=300)
-    assert removed.jobs_of(END) == 2
 
 
 def test_summaries_that_cannot_be_read_are_counted(gpuplan, tmp_path):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -136,6 +137,14 @@ def of_series(**values):
 )  # fmt: skip
 def test_series_by_hand(job, series, expected):
     assert hours(kinds_of_waste(trace(job), of_series(**series))) == [expected]
+
+
+def test_what_rounding_leaves_is_not_unknown():
+    """Sums of seconds differ in the last digits; a job that is covered has no unknown hours."""
+    covered = np.nextafter(40.0, 0)
+    frame = kinds_of_waste(trace(UNKNOWN_JOB), of_series(covered_gpu_h=covered, gpu_util_mean=50.0))
+    assert frame["unknown_gpu_h"].to_list() == [0]
+    assert frame["used_gpu_h"].to_list() == [40]
 
 
 def test_jobs_that_no_series_covers_stay_as_they_are():

@@ -35,6 +35,7 @@ from gpuplan.analysis.reading.computed import columns_read, with_computed
 from gpuplan.analysis.reading.detect import Guess, guesses, left_out_notes, look_early
 from gpuplan.analysis.reading.inputs import Inputs, opened_inputs, share_of_bytes
 from gpuplan.analysis.reading.json_tables import json_columns
+from gpuplan.analysis.reading.memo import ColumnMemo
 from gpuplan.analysis.reading.rejects import RejectLog, rejects_path, write_rejects
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
@@ -242,7 +243,7 @@ class LogReader:
             if log.evidence is not None
         }
         zone = self.choices.time_zone if log_format.takes_zone else None
-        choices = replace(self.choices, time_zone=zone)
+        choices, memo = replace(self.choices, time_zone=zone), ColumnMemo()
 
         def reading(
             repeated: frozenset[str] = frozenset(),
@@ -250,7 +251,9 @@ class LogReader:
         ) -> Reading:
             doubted = "--map" if self.choices.columns else "--source-format"
             log = RejectLog(rejects, spool, self.limit, taken_for, doubted)
-            return Reading(files, log_format, choices, log, advance, notes, repeated, incomplete)
+            return Reading(
+                files, log_format, choices, log, advance, notes, memo, repeated, incomplete
+            )
 
         done = reading()
         done.write(trace)

@@ -36,6 +36,7 @@ from gpuplan.analysis.log_formats.mapped import with_columns, with_values
 from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
+from gpuplan.analysis.reading.memo import ColumnMemo
 from gpuplan.analysis.reading.outcome import BatchOutcome
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.rejects import RejectLog
@@ -68,6 +69,7 @@ class Reading:
     log: RejectLog
     advance: Callable[[int], None] | None
     notes: Sequence[str] = ()
+    memo: ColumnMemo = field(default_factory=ColumnMemo)
     repeated: frozenset[str] = frozenset()
     incomplete: frozenset[tuple[str, ...]] = frozenset()
     files: list[SourceFile] = field(default_factory=list)
@@ -293,9 +295,8 @@ class Reading:
         opened = self.together[number] if self.together else self.format.open(stream)
         rows = with_computed(stream.path, opened, self.choices.columns)
         head = Head(stream.path, data, stream.file)
-        plan = planned(
-            SourceContext(head, rows.columns, rows.sample, number, self.choices, self.side_rows)
-        )
+        terms = (self.choices, self.side_rows, self.memo)
+        plan = planned(SourceContext(head, rows.columns, rows.sample, number, *terms))
         return rows.batches(plan.sources()), plan
 
     def _read_side_table(self, side_table: SideTable, stream: SourceStream, number: int) -> int:
@@ -383,9 +384,8 @@ class Reading:
         if not again:
             return outcome.jobs, []
         keep = pl.Series([True]).new_from_index(0, len(ids)).scatter(again, False)
-        return outcome.jobs.filter(keep), _refuse(
-            outcome, again, "duplicate_id", "an id of its own"
-        )
+        refused = _refuse(outcome, again, "duplicate_id", "an id of its own")
+        return outcome.jobs.filter(keep), refused
 
 
 def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) -> list[Refused]:

@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.delimited import open_table
+from gpuplan.analysis.reading.memo import ColumnMemo
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.reading.unreadable import header_error
@@ -87,6 +88,7 @@ class SourceContext:
         number: position of the source among all of them, from 0.
         choices: the user's options.
         side_rows: name -> rows of the side tables given, one per key (see `SideTable`).
+        memo: what an earlier pass over the same rows computed of a column.
     """
 
     head: Head
@@ -95,6 +97,7 @@ class SourceContext:
     number: int
     choices: IngestOptions
     side_rows: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    memo: ColumnMemo = field(default_factory=ColumnMemo)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
     fields = (
         *_fields(has, zone),
         *(scheduler_fields(has) if keeps else ()),
-        *utilization_fields(has),
+        *utilization_fields(has, context.memo),
     )
     source = {f.name: f.source for f in fields}
 

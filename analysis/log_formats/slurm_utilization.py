@@ -22,6 +22,7 @@ from gpuplan.analysis.log_formats.jobstats import (
 )
 from gpuplan.analysis.log_formats.slurm_steps import GPU_MEM, GPU_UTIL, USAGE
 from gpuplan.analysis.reading.batch import Tally
+from gpuplan.analysis.reading.memo import ColumnMemo
 from gpuplan.analysis.reading.plan import Field
 
 JOBSTATS, STEPS = "jobstats", "slurm steps"
@@ -38,12 +39,19 @@ def utilization_columns(has: Set[str]) -> dict[str, pl.DataType]:
     return UTILIZATION_COLUMNS if has & {SUMMARY_COLUMN, USAGE} else {}
 
 
-def utilization_fields(has: Set[str]) -> tuple[Field, ...]:
-    """Return the cells that `utilization_values` reads; none of them refuses a row."""
+def utilization_fields(has: Set[str], memo: ColumnMemo) -> tuple[Field, ...]:
+    """Return the cells that `utilization_values` reads; none of them refuses a row.
+
+    Args:
+        has: the columns of the log.
+        memo: summaries that an earlier pass has read.
+    """
     fields = []
     if SUMMARY_COLUMN in has:
         read = pl.col(SUMMARY_COLUMN).map_batches(
-            summaries, return_dtype=SUMMARY, is_elementwise=True
+            lambda comments: memo.of(comments, summaries),
+            return_dtype=SUMMARY,
+            is_elementwise=True,
         )
         fields.append(Field(SUMMARY_FIELD, SUMMARY_COLUMN, read))
     if USAGE in has:

@@ -47,6 +47,8 @@ RECORD = re.compile(rb'\{\s*"metric"\s*:\s*\{')
 STATUS = re.compile(rb'"status"\s*:\s*"(\w+)"')
 NOISE = b' \t\r\n"['
 EXPECTED = "what Prometheus answers to /api/v1/query_range, of the metrics DCGM_FI_..."
+NAMELESS = "series without a metric name, not used"
+UNLABELED = "series without the labels Hostname and gpu, not used"
 HINT = "curl 'http://PROMETHEUS/api/v1/query_range?query=DCGM_FI_DEV_GPU_UTIL&start=...&step=60'"
 
 
@@ -182,8 +184,7 @@ def _key(
     """Return the GPU and the metric of a series; None for one not used, which is counted."""
     name = labels.get("__name__")
     if name not in METRICS:
-        what = "without a metric name" if name is None else "of other metrics"
-        samples.counts[f"series {what}, not used"] += 1
+        samples.counts[NAMELESS if name is None else "series of other metrics, not used"] += 1
         return None
     if any(labels.get(label) for label in MIG_LABELS):
         samples.counts["series of MIG instances, not used"] += 1
@@ -193,7 +194,7 @@ def _key(
     node = next(iter([*named, *hosts]), "")
     gpu = labels.get("gpu") or labels.get("minor_number") or labels.get("UUID") or ""
     if not node or not gpu:
-        samples.counts["series without the labels Hostname and gpu, not used"] += 1
+        samples.counts[UNLABELED] += 1
         return None
     job = ""
     for namespace, pod in POD_LABELS:

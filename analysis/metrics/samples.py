@@ -59,6 +59,9 @@ class MetricSeries:
     step_s: float
 
 
+ABOVE, BEYOND = "samples above 100%", "samples beyond any GPU"
+
+
 @dataclass(slots=True)
 class GpuSamples:
     """Samples of GPUs, in the order in which they were read.
@@ -87,8 +90,7 @@ class GpuSamples:
             kept = is_number & (values >= 0) & (values <= most)
         if not kept.all():
             self.counts["samples that are no number or have no time"] += int((~is_number).sum())
-            what = "above 100%" if metric in PERCENTS else "beyond any GPU"
-            self.counts[f"samples {what}"] += int(is_above.sum())
+            self.counts[ABOVE if metric in PERCENTS else BEYOND] += int(is_above.sum())
             self.counts["samples below 0"] += int((is_number & (values < 0)).sum())
             time_s, values = time_s[kept], values[kept]
         if metric in PERCENTS:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +73,7 @@ def parse_toml(
     """
     try:
         text = written.decode("utf-8-sig").replace("\r\n", "\n")
-        data = tomllib.loads(text, parse_float=parse_float)
+        data = _parsed(text, parse_float)
         check_depth(data)
     except UnicodeDecodeError as error:
         raise InputError(
@@ -82,7 +84,13 @@ def parse_toml(
     except (ValueError, RecursionError) as error:  # a number or a value without measure
         problem = f"TOML that cannot be used: {reason(error)}"
         raise InputError(path, problem, expected=expected, hint=hint) from error
-    return text, data
+    return text, deepcopy(data)
+
+
+@lru_cache(maxsize=8)
+def _parsed(text: str, parse_float: Callable[[str], Any]) -> dict[str, Any]:
+    """Return what a text says; the settings of a site are read by each part of a study."""
+    return tomllib.loads(text, parse_float=parse_float)
 
 
 def reason(error: Exception) -> str:

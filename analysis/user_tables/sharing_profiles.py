@@ -57,7 +57,8 @@ def read_profile(path: Path, names: Mapping[str, str] | None = None) -> ProfileT
 
     Args:
         path: a CSV file, with or without a header.
-        names: our column -> its name in the header, where they differ.
+        names: our column -> its name in the header, where they differ; None where no option
+            tells that.
 
     Raises:
         InputError: no such file, a cell that is not a number in its range, a pair of batch and
@@ -67,7 +68,7 @@ def read_profile(path: Path, names: Mapping[str, str] | None = None) -> ProfileT
     rows = [(at, line.split(",")) for at, line in enumerate(lines, 1) if line.strip()]
     if not rows:
         raise InputError(path, "has no rows", expected="at least one measurement", hint=HINT)
-    places = _header(path, rows[0][1], names or {})
+    places = _header(path, rows[0][1], names)
     if places is not None:
         rows = rows[1:]
     measured: dict[tuple[int, float], tuple[float, float]] = {}
@@ -97,8 +98,11 @@ def read_profile(path: Path, names: Mapping[str, str] | None = None) -> ProfileT
     )
 
 
-def _header(path: Path, cells: list[str], names: Mapping[str, str]) -> list[int | None] | None:
+def _header(
+    path: Path, cells: list[str], headers: Mapping[str, str] | None
+) -> list[int | None] | None:
     """Return the place of each of `COLUMNS` in the rows; None for a file without a header."""
+    names = headers or {}
     stripped = [cell.strip().strip('"') for cell in cells]
     if not names and _number(stripped[0]) is not None:
         return None
@@ -115,7 +119,7 @@ def _header(path: Path, cells: list[str], names: Mapping[str, str]) -> list[int 
                 f"no column {name!r}; found {', '.join(shortened(cell, 40) for cell in stripped)}",
                 row=1,
                 expected=f"the columns {', '.join(COLUMNS)}",
-                hint=f"--map {column}=NAME",
+                hint=HINT if headers is None else f"--map {column}=NAME",
             )
     return places
 

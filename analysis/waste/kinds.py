@@ -9,7 +9,7 @@ whatever became of the job; all others are `USED`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -30,6 +30,8 @@ COLUMNS = ("job_id", *HISTORY_COLUMNS)
 """Columns of a trace that `kinds_of_waste` reads; `OPTIONAL` where the trace has them."""
 OPTIONAL = (*UTILIZATION_COLUMNS, LIMIT_COLUMN)
 
+ROUNDING = 1e-9
+"""Of GPU-hours that are sums of seconds."""
 LOST_STATES = ("failed", "timeout")
 SERIES_COLUMNS = (
     "covered_gpu_h", "never_used_gpu_h", "idle_begin_gpu_h", "idle_end_gpu_h", "gpu_util_mean",
@@ -76,6 +78,8 @@ def kinds_of_waste(
     use = _use(jobs, held)
     if series is not None:
         use = _with_series(use, held, _in_order(jobs, series))
+    covered = np.where(use.covered >= held * (1 - ROUNDING), held, use.covered)
+    use = replace(use, covered=covered)
     is_lost = np.isin(arrays.state, [STATES.index(state) for state in LOST_STATES])
     left = use.covered.copy()
     wasted: dict[str, FloatArray] = {}
@@ -84,7 +88,7 @@ def kinds_of_waste(
         wasted[kind] = np.clip(hours, 0, left)
         np.subtract(left, wasted[kind], out=left)
 
-    is_idle = (use.covered > 0) & (use.unused >= use.covered * (1 - 1e-9))
+    is_idle = (use.covered > 0) & (use.unused >= use.covered * (1 - ROUNDING))
     take(IDLE, np.where(is_idle, use.covered, 0.0))
     unused = np.minimum(use.unused, left)
     take(IDLE_ENDS, np.minimum(use.ends, left - unused))

@@ -13,8 +13,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.metrics.prometheus import HINT, NAMELESS, UNLABELED
 from gpuplan.analysis.metrics.registry import read_samples
-from gpuplan.analysis.metrics.samples import GpuKey, GpuSamples
+from gpuplan.analysis.metrics.samples import ABOVE, GpuKey, GpuSamples
 from gpuplan.analysis.reading.inputs import opened_inputs
 from gpuplan.analysis.reading.source import SourceStream
 from gpuplan.analysis.trace.input_files import InputFile
@@ -28,6 +29,15 @@ from gpuplan.analysis.waste.log_runs import LogRuns, joined_gpus
 COLUMNS = KIND_COLUMNS
 OPTIONAL = ("node_list",)
 """Columns of a trace that `read_metrics` reads; the latter where the trace has them."""
+
+HINTS = {
+    NAMELESS: "ask for the metric itself: functions such as avg_over_time() and sum by () drop "
+    "its name",
+    UNLABELED: "ask for the metric itself: sum by () and avg by () drop its labels",
+    ABOVE: "DCGM_FI_PROF_GR_ENGINE_ACTIVE is from 0 to 1, DCGM_FI_DEV_GPU_UTIL from 0 to 100; "
+    "fetch them as they are",
+}
+"""What was left out -> the next step where nothing else is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +157,7 @@ def _nothingjoined_gpus(
         return InputError(
             path, f"has no sample that can be used ({told or 'no series of a GPU'})",
             expected="series of the utilization of GPUs, with their node",
+            hint=next((hint for what, hint in HINTS.items() if samples.counts[what]), HINT),
         )  # fmt: skip
     if not runs.nodes:
         return InputError(
@@ -161,6 +172,7 @@ def _nothingjoined_gpus(
             path,
             f"is of nodes that the log does not have ({', '.join(nodes[:3])})",
             expected=f"nodes of the log, such as {', '.join(sorted(runs.nodes)[:3])}",
+            hint="fetch the series of these nodes, or name a file of nvidia-smi after its node",
         )
     return InputError(
         path,

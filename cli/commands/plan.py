@@ -22,7 +22,12 @@ from gpuplan.cli.tables.plan_outlook_tables import (
     growth_table,
     markets_table,
 )
-from gpuplan.cli.tables.plan_replay_tables import replay_tables, spot_table
+from gpuplan.cli.tables.plan_replay_tables import (
+    cost_steps_table,
+    gap_text,
+    replay_tables,
+    spot_table,
+)
 from gpuplan.cli.tables.plan_tables import classes_table, headline, levers_table, program_table
 
 if TYPE_CHECKING:
@@ -60,7 +65,9 @@ def show(study: PlanAnswer) -> StudyView:
         *(() if results.services is None else (services_table(results.services),)),
         *(() if results.lending is None else (lending_table(results.lending),)),
     )
+    gap = gap_text(results)
     sentences = (
+        *((gap,) if gap else ()),
         *(() if kept is None else (kept_headline(kept),)),
         *(() if results.lending is None else (lending_headline(results.lending),)),
     )
@@ -70,7 +77,10 @@ def show(study: PlanAnswer) -> StudyView:
     answer = (markets_table(results), *beside, *levers, *replays, *cheaper, *growth)
     return StudyView(
         headline=" ".join([headline(results, study.request), *sentences]),
-        tables=(*older, *answer, *losses, *assumptions, classes_table(results), program),
+        tables=(
+            *(*older, *answer, *losses, *assumptions, classes_table(results)),
+            *(program, cost_steps_table(results)),
+        ),
         answer=(*differs, *answer),
         notes=study.notes,
         warnings=tuple(_warnings(study)),

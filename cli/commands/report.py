@@ -20,6 +20,7 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.diff.gates import judge_since, read_baseline
 from gpuplan.cli.documents.assemble import (
+    WASTE,
     check_all,
     read_options,
     run_all,
@@ -100,8 +101,8 @@ def report(
         typer.Option(
             help="A study to run, such as pareto, size, or sweep. May be repeated. Default: "
             "characterize, pareto, and compare, where the trace has what they need; sweep too "
-            "where the log is of a serverless service, or --set names it; with --contracts bill, "
-            "size, and the forecast of spend too.",
+            "where the log is of a serverless service, waste where it tells what GPUs did, or "
+            "where --set names them; with --contracts bill, size, and the forecast of spend too.",
             metavar="NAME",
             autocompletion=one_of(_studies),
             show_default=False,
@@ -230,6 +231,9 @@ def _of_trace(
         studies = usual_studies((*settings, *conditions), of_book)
     spend = [] if "forecast" in before or "forecast" not in studies else ["forecast.spend=true"]
     options = read_options(studies, [*settings, *spend], shared, book)
+    of_use = (
+        None if names else read_options([WASTE], [f"{WASTE}.replay=false"], shared, book)[WASTE]
+    )
     if trace != STANDARD_INPUT and not trace.is_dir():
         existing_file(trace)
     check_all(trace, options)
@@ -237,7 +241,7 @@ def _of_trace(
     needed = names or {setting.partition(".")[0] for setting in settings}
 
     def make() -> Document:
-        results, notes = run_all(trace, options, needed=needed, is_usual=not names)
+        results, notes = run_all(trace, options, needed=needed, is_usual=not names, of_use=of_use)
         name = "standard input" if trace == STANDARD_INPUT else trace.stem
         return Document(f"GPU workload report: {name}", results, notes=notes)
 

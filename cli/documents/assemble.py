@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.base.lookup import did_you_mean
@@ -32,6 +32,9 @@ from gpuplan.cli.documents.study import StudyResult, result_of
 from gpuplan.cli.documents.view import titles
 from gpuplan.planner.money.price_request import MissingPrice, NoServerlessPrice
 
+if TYPE_CHECKING:
+    from gpuplan.analysis.trace.trace import Trace
+
 USUAL = ("characterize", "pareto", "compare")
 """What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
 
@@ -39,8 +42,13 @@ SERVERLESS = "sweep"
 SERVERLESS_LOGS = ("azure-llm", "genai")
 """Formats of logs of services that start containers for requests."""
 
+WASTE = "waste"
+"""Is run too where the log tells what GPUs did, without its replay unless it is named."""
+
 SCHEDULERS = ("fifo", "easy", "srtf")
 """Policies to compare on a cluster; serverless ones only where the log is of such a service."""
+USE = ("gpu_util_mean",)
+"""Column of what GPUs did."""
 SETTING = re.compile(r"(?P<study>\w+)\.(?P<option>[\w-]+)=(?P<value>.*)", re.DOTALL)
 Options = dict[str, dict[str, Any]]
 """Study -> its options, by the names of `gpuplan.cli.documents.studies`."""
@@ -151,7 +159,12 @@ def _named(study: str) -> Iterator[None]:
 
 
 def run_all(
-    trace: Path, options: Options, *, needed: Collection[str], is_usual: bool = False
+    trace: Path,
+    options: Options,
+    *,
+    needed: Collection[str],
+    is_usual: bool = False,
+    of_use: Mapping[str, Any] | None = None,
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     """Run every study on a trace; return the results, and why others are missing.
 
@@ -162,6 +175,7 @@ def run_all(
             a price book only lacks serverless prices, it is one only where no study can.
         is_usual: whether the studies are those of `usual_studies`, which follow the log: one of a
             service that starts containers is also asked about serverless GPUs.
+        of_use: options of `WASTE` where it is run if the log tells what GPUs did; None for no.
 
     Raises:
         GpuplanError: a study cannot be made; the message names it.
@@ -169,7 +183,10 @@ def run_all(
     from gpuplan.analysis.ingest.logs import each_log_once
 
     with each_log_once():
-        if is_usual and _is_serverless(trace, options):
+        log = _usual_log(trace, options) if is_usual else None
+        if log is not None and of_use is not None and WASTE not in options and _tells_use(log):
+            options = {**options, WASTE: dict(of_use)}
+        if log is not None and log.provenance.source_format in SERVERLESS_LOGS:
             compared = {"compare": options["compare"]} if "compare" in options else {}
             options = {**{n: chosen for n, chosen in options.items() if n != "compare"}}
             options = {**options, SERVERLESS: options.get(SERVERLESS, {}), **compared}
@@ -177,14 +194,20 @@ def run_all(
         return _run_all(trace, options, needed, on_a_cluster=is_usual)
 
 
-def _is_serverless(trace: Path, options: Options) -> bool:
-    """Return whether a log is of a service that starts containers for requests."""
+def _usual_log(trace: Path, options: Options) -> Trace:
+    """Return the log, with its times and what it tells of the use of GPUs alone."""
     from gpuplan.analysis.ingest.logs import read_trace
 
     typed = given_options("characterize", options.get("characterize", {}))
     selection = read_study("characterize", typed, trace=trace).request.jobs
-    read = read_trace(trace, selection, columns=("submit_time",))
-    return read.provenance.source_format in SERVERLESS_LOGS
+    return read_trace(trace, selection, columns=("submit_time",), optional=USE)
+
+
+def _tells_use(log: Trace) -> bool:
+    """Return whether the utilization of any job is known."""
+    return any(
+        log.jobs[name].null_count() < log.jobs.height for name in USE if name in log.jobs.columns
+    )
 
 
 def _on_todays_gpus(results: Sequence[StudyResult], chosen: dict[str, Any]) -> dict[str, Any]:

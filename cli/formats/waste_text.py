@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.errors import shortened
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.base.words import MOST_OF_A_NAME, counted
 from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
 from gpuplan.cli.formats.units import show_duration, show_number, show_share, show_usd
+from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.site.effects import SHORTER
 from gpuplan.planner.waste.remedies import ALL, END, LIMITS, MOST_TIMES, SHRINK
 
@@ -22,6 +25,7 @@ SHORT_H = MONTH_H / 4
 FEW_GPU_H = 0.5
 LEAST_WAITED = 0.0005
 """Share of idle GPU-hours while others waited that is not 0.0%."""
+MOST_NAMED = 3
 LEAST_PART = 0.05
 """Of the effect of all remedies, from which one is named."""
 KIND_WORDS = {
@@ -41,6 +45,9 @@ def waste_text(results: WasteResults) -> str:
 
 
 def _sentences(results: WasteResults) -> Iterator[str]:
+    if not results.jobs:
+        yield "No job of the log held GPUs."
+        return
     if not results.known_share:
         yield (
             f"Nothing is known of what GPUs did: the log has no utilization of the "
@@ -61,6 +68,7 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         yield _begun("no GPU-hours do nothing.", told_share)
         return
     yield _begun(_nothing(results), told_share)
+    yield from _who(results)
     if results.clock is not None and results.clock.waited_share < LEAST_WAITED:
         yield "No job waited for such GPUs meanwhile."
     elif results.clock is not None:
@@ -70,6 +78,17 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         )
     if results.counterfactual is not None and shift_h is None:
         yield from _without(results.counterfactual)
+
+
+def _who(results: WasteResults) -> Iterator[str]:
+    """Yield who has most of it, where there are more users than are named."""
+    wasting = [row for row in results.users if row.idle_gpu_h > 0 and row.name != NO_LABEL]
+    most = wasting[:MOST_NAMED]
+    if len(wasting) <= MOST_NAMED:
+        return
+    share = sum(row.idle_gpu_h for row in most) / results.idle_gpu_h
+    *others, last = (shortened(row.name, MOST_OF_A_NAME) for row in most)
+    yield f"{', '.join(others)} and {last} have {share:.0%} of it."
 
 
 def _begun(text: str, told_share: float) -> str:
@@ -120,7 +139,11 @@ def _changes(waits: Counterfactual, name: str) -> bool:
 
 def _without(waits: Counterfactual) -> Iterator[str]:
     if not waits.fidelity.may_speak:
-        return  # the warning says why
+        yield (
+            f"What waits would be without it is not known: a replay under {waits.rules} is not "
+            "what the log recorded."
+        )  # the warning says more
+        return
     if not any(_changes(waits, name) for name in (END, SHRINK, LIMITS)):
         yield "Without this waste, waits would be the same."
         return
@@ -145,7 +168,30 @@ def _without(waits: Counterfactual) -> Iterator[str]:
             f"What this does to waits is too small to tell (P95 by less than "
             f"{show_duration(most_s)})."
         )
+    yield from _ending_alone(waits)
     yield from _freed(waits)
+
+
+def _ending_alone(waits: Counterfactual) -> Iterator[str]:
+    """Yield what ending idle jobs does by itself, where other remedies are in the effect."""
+    end = next((row for row in waits.remedies if row.name == END and row.changed_jobs), None)
+    if end is None or not any(_changes(waits, name) for name in (SHRINK, LIMITS)):
+        return
+    text = (
+        f"Ending idle jobs after {show_duration(waits.end_idle_after_s)} alone "
+        f"({counted(end.changed_jobs, 'job')})"
+    )
+    if end.verdict == SHORTER:
+        to, error = f"the P95 wait to {show_duration(end.p95_wait_s)}", end.error_s
+    elif end.mean_verdict == SHORTER:
+        to, error = f"the mean wait to {show_duration(end.mean_wait_s)}", end.mean_error_s
+    else:
+        of, most_s = "the P95 wait", abs(end.p95_effect_s) + end.error_s
+        if waits.verdict != SHORTER:  # as in what is said of all remedies
+            of, most_s = "the mean wait", abs(end.effect_s) + end.mean_error_s
+        yield f"{text} changes {of} too little to tell (by less than {show_duration(most_s)})."
+        return
+    yield f"{text} cuts {to} (error {show_duration(error)})."
 
 
 def _freed(waits: Counterfactual) -> Iterator[str]:

@@ -17,12 +17,12 @@ from gpuplan.cli.formats.units import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.plan.assignment import MarketUse
     from gpuplan.planner.plan.assumptions import OtherAssumption
     from gpuplan.planner.plan.cheaper import CheaperPlan
     from gpuplan.planner.plan.confirmation import ReplayedPurchase
     from gpuplan.planner.plan.decisions import DecidedPart
     from gpuplan.planner.plan.growth import PlanGrowth
+    from gpuplan.planner.plan.market_use import MarketUse
     from gpuplan.planner.plan.uncertainty import PlanIntervals
     from gpuplan.planner.studies.plan_results import PlanResults
 

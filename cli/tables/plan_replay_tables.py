@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 
 if TYPE_CHECKING:
+    from gpuplan.planner.plan.cost_steps import CostStep
     from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan, PlanHoldout
     from gpuplan.planner.studies.plan_results import PlanResults
 
@@ -16,6 +18,24 @@ ALIKE = 0.1
 """Commitments within this share of each other are about the same."""
 SAME = 0.005
 """A smaller difference of dollars is none."""
+
+GAP = 0.02
+"""Share of the program's value; a replay further off says why."""
+STEPS = {
+    "program": ("the program's value", ""),
+    "whole_nodes": ("in whole nodes", "for whole nodes"),
+    "single_jobs": (
+        "each job on one route, exact in time",
+        "for jobs that are on one route each, exact in time",
+    ),
+    "deferred_jobs": (
+        "deferred jobs go on once started",
+        "because deferred jobs cannot stop once started, as the program lets them",
+    ),
+    "idle_leases": ("rented GPUs idle until returned", "for rented GPUs that are idle"),
+    "waits": ("waits and losses, as replayed", "for waits and losses of spot GPUs"),
+}
+"""Step of the dollars -> its row, and its reason in a sentence."""
 
 
 class _HoldoutRow(NamedTuple):
@@ -88,6 +108,34 @@ def replay_tables(results: PlanResults) -> tuple[Table, ...]:
     if results.caps:
         tables.append(caps_table(results))
     return tuple(tables)
+
+
+def gap_text(results: PlanResults) -> str:
+    """Return why the replay costs more or less than the program says, where it is far off."""
+    replay, value = results.replay, results.program_usd_per_month
+    if replay is None or value <= 0 or abs(replay.usd_per_month / value - 1) <= GAP:
+        return ""
+    gap = replay.usd_per_month / value - 1
+    shares = [(step.name, step.change_usd_per_month / value) for step in results.cost_steps]
+    reasons = [f"{share:+.1%} {STEPS[name][1]}" for name, share in shares if abs(share) >= SAME]
+    more = "more" if gap > 0 else "less"
+    return f"The replay costs {abs(gap):.1%} {more} than the program: {listed(reasons, 6)}."
+
+
+def cost_steps_table(results: PlanResults) -> Table:
+    """Return the dollars of the plan from the program to the replay."""
+    value = results.program_usd_per_month
+
+    def change(step: CostStep) -> str:
+        return f"{step.change_usd_per_month / value:+.1%}" if value > 0 else ""
+
+    return table(
+        "From the program to the replay",
+        results.cost_steps,
+        Column("name", "with", lambda name: STEPS[name][0]),
+        Column("usd_per_month", "$/month", show_about_usd),
+        Column("change_usd_per_month", "change", read=change),
+    )
 
 
 def holdout_table(results: PlanResults) -> Table:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_share
-from gpuplan.cli.formats.waste_text import KIND_WORDS, is_by_month, remedy_words
+from gpuplan.cli.formats.units import show_share, show_usd
+from gpuplan.cli.formats.waste_text import FEW_GPU_H, KIND_WORDS, is_by_month, remedy_words
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.planner.site.fidelity import SITE_RULES
+from gpuplan.planner.waste.right_size import CHEAPER, FEWER, PART
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.waste_results import WasteResults
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.waste.tally import WasteKind, WasteRow
 
 MOST_ROWS = 10
+SIZE_WORDS = {FEWER: "fewer GPUs", PART: "part of a GPU", CHEAPER: "cheaper type"}
 
 
 def waste_tables(results: WasteResults) -> tuple[Table, ...]:
@@ -174,19 +177,24 @@ def hours_table(clock: WasteClock) -> Table:
 
 
 def right_size_table(results: WasteResults) -> Table:
-    """Return the jobs of one GPU that a part of it would do."""
+    """Return what less would do for jobs, each of them once."""
     has_usd = results.usd_per_month is not None
+    is_measured = any(row.measured_jobs for row in results.right_size)
     return table(
-        "Jobs of one GPU that a part of it would do, by memory and use",
-        results.right_size,
+        "Right size: what less would do, by memory and use",
+        [fields_of(row) | {"what": SIZE_WORDS[row.way]} for row in results.right_size],
         {
             "gpu_type": "GPU",
-            "slice": "part",
+            "what": "instead",
+            "slice": "which",
             "jobs": "jobs",
             "gpu_h": "GPU-hours",
             "saved_gpu_h": "saved",
+            "saved_gpu_h_per_month": "saved a month",
             "usd_per_month": "$ per month" if has_usd else "",
+            "measured_jobs": "speed measured" if is_measured else "",
         },
+        *((Column("speed", "speed", show_share),) if is_measured else ()),
     )
 
 
@@ -221,31 +229,65 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
             f"{limits.jobs:,} jobs ({limits.share:.0%} of those with a limit) have time limits "
             "over 3 times their run time; these cost waits, not GPU-hours"
         )
-    if not results.known_share:
+    if not results.known_share and results.jobs:
         yield (
             "to see use, have sacct print AdminComment in full where the site has jobstats, or "
             "give series with --metrics FILE"
         )
     elif results.sources:
-        told = ", ".join(f"{each.name} ({each.jobs:,} jobs)" for each in results.sources)
+        told = ", ".join(f"{each.name} ({counted(each.jobs, 'job')})" for each in results.sources)
         yield f"what GPUs did is from {told}"
+    if results.known_share and results.unknown_gpu_h >= FEW_GPU_H:
+        jobs = next(kind.jobs for kind in results.kinds if kind.name == UNKNOWN)
+        yield (
+            f"nothing is known of {results.unknown_gpu_h:,.0f} GPU-hours of {counted(jobs, 'job')} "
+            f"({show_share(1 - results.known_share)}); they do not count as idle"
+        )
     if results.metrics is not None:
         series = results.metrics
         yield (
-            f"--metrics cover {series.gpus:,} GPUs of {series.nodes:,} nodes from "
-            f"{series.begin[:10]} to {series.end[:10]}: {series.covered_gpu_h:,.0f} of "
+            f"--metrics cover {counted(series.gpus, 'GPU')} of {counted(series.nodes, 'node')} "
+            f"from {series.begin[:10]} to {series.end[:10]}: {series.covered_gpu_h:,.0f} of "
             f"{results.gpu_h:,.0f} GPU-hours ({series.covered_share:.1%})"
         )
     waits = results.counterfactual
     if waits is not None and waits.fidelity.policy is None:
         yield f"the replay is not checked against the log: {waits.fidelity.why}"
-    if results.right_size:
-        saved = sum(row.saved_gpu_h for row in results.right_size)
-        jobs = sum(row.jobs for row in results.right_size)
-        yield (
-            f"{jobs:,} jobs of one GPU would do with a slice or share of it ({saved:,.0f} "
-            "GPU-hours less, see --full); whether they are as fast there is not known"
-        )
+    yield from _right_size_notes(results)
     if waits is not None and sum(row.freed_gpus > 0 for row in waits.freed) > 1:
         if waits.rules == SITE_RULES:
             yield "GPUs that could go are of one type at a time, all others as they are"
+
+
+def _right_size_notes(results: WasteResults) -> Iterator[str]:
+    """Yield what less would do, what is assumed of it, and of how many jobs it is not known."""
+    told = results.right_size_coverage
+    if told is None:
+        return
+    # Hours of GPUs that a job never uses are among the idle ones.
+    rows = [row for row in results.right_size if row.way != FEWER]
+    unknown = f"{counted(told.unknown_jobs, 'job')} ({told.unknown_gpu_h:,.0f} GPU-hours)"
+    if rows:
+        saved = sum(row.saved_gpu_h for row in rows)
+        usd = sum(row.usd_per_month or 0.0 for row in rows)
+        paid = f", {show_usd(usd)} a month" if usd else ""
+        ways = {PART: "a part of a GPU", CHEAPER: "a cheaper type"}
+        less = " or ".join(text for way, text in ways.items() if any(r.way == way for r in rows))
+        rest = f"; of {unknown} this is not known" if told.unknown_jobs else ""
+        yield (
+            f"{less} would do for {counted(sum(row.jobs for row in rows), 'job')} "
+            f"({saved:,.0f} GPU-hours less{paid}, see --full){rest}"
+        )
+        guessed = sum(row.jobs - row.measured_jobs for row in rows if row.way == PART)
+        if guessed:
+            yield (
+                f"whether {counted(guessed, 'job')} would be as fast on a part of a GPU is not "
+                "known; --profile CLASS.csv has measured speeds"
+            )
+        if any(row.way == CHEAPER for row in rows):
+            yield (
+                "a cheaper type is assumed to be slower in proportion to its price, and enough "
+                "for the use of its jobs even so"
+            )
+    elif told.jobs and told.unknown_jobs:
+        yield f"whether less would do is not known of {unknown}: memory or use has no figures"

@@ -13,12 +13,12 @@ from gpuplan.planner.plan.program import (
     PlanProgram,
     cost_of,
     plan_program,
-    run_deferred,
 )
 from gpuplan.planner.plan.purchase import Purchase, best
 from gpuplan.planner.plan.routes import BASE, SPOT, WIDTH, RouteSettings
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.plan.deferral import run_deferred
 
 SPEEDUP, LOSSES = "speedup", "spot_losses"
 LOSS_FACTORS = (0.5, 2.0)
@@ -88,7 +88,7 @@ def _other(
     columns = replace(columns, arrived=before.arrived, due=before.due)
     program = plan_program(columns, bought.program.limits, weights=bought.program.weights)
     kept = _kept(program, bought.whole, _same_shares(before, columns, bought.whole.share))
-    planned = best(program, bought.exact.groups)
+    planned = best(program, bought.exact.start)
     rate = columns.rate_per_s
     times = rate[columns.class_of] * columns.time_s
     return OtherAssumption(

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.planner.plan.assignment import AssignedJobs, MarketUse
+from gpuplan.planner.plan.assignment import AssignedJobs
+from gpuplan.planner.plan.market_use import MarketUse
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import (
     MEAN_TIME_TARGET,

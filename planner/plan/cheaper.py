@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs, market_uses
+from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.program import PlanLimits
+from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.program import PlanLimits, PlanOptimum
 from gpuplan.planner.plan.purchase import Purchase, best, purchase
 
 MOST_CHEAPER = 3
@@ -89,27 +90,27 @@ def cheaper_plans(bought: Purchase) -> tuple[CheaperPlan, ...]:
     program = bought.free
     candidates = []
     for limits in looser_limits(bought):
-        plan = best(replace(program, limits=limits), bought.exact.groups)
+        plan = best(replace(program, limits=limits), bought.exact.start)
         if plan is not None:
-            candidates.append((plan.mean_time_s, plan.usd_per_h, limits))
-    candidates.sort(key=lambda candidate: candidate[:2])
+            candidates.append((plan, limits))
+    candidates.sort(key=lambda pair: (pair[0].mean_time_s, pair[0].usd_per_h))
     cheaper, last = [], bought.exact.usd_per_h
-    for _, usd_per_h, limits in candidates:
-        if usd_per_h <= last * (1 - LEAST_SAVING):
-            cheaper.append(limits)
-            last = usd_per_h
+    for plan, limits in candidates:
+        if plan.usd_per_h <= last * (1 - LEAST_SAVING):
+            cheaper.append((plan, limits))
+            last = plan.usd_per_h
     return tuple(
-        _cheaper(purchase(replace(program, limits=limits), bought.exact.groups))
-        for limits in _spread(cheaper)
+        _cheaper(purchase(replace(program, limits=limits), plan.start))
+        for plan, limits in _spread(cheaper)
     )
 
 
-def _spread(limits: list[PlanLimits]) -> list[PlanLimits]:
+def _spread(plans: list[tuple[PlanOptimum, PlanLimits]]) -> list[tuple[PlanOptimum, PlanLimits]]:
     """Return at most `MOST_CHEAPER`, the first and the last among them."""
-    if len(limits) <= MOST_CHEAPER:
-        return limits
-    places = np.linspace(0, len(limits) - 1, MOST_CHEAPER).round().astype(int)
-    return [limits[place] for place in places]
+    if len(plans) <= MOST_CHEAPER:
+        return plans
+    places = np.linspace(0, len(plans) - 1, MOST_CHEAPER).round().astype(int)
+    return [plans[place] for place in places]
 
 
 def _cheaper(bought: Purchase) -> CheaperPlan:

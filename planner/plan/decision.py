@@ -71,7 +71,7 @@ def decide(
         if _is_within(without_waits.bought, limit_s - wait_s):  # it stays the optimum
             decision = replace(without_waits, bought=replace(without_waits.bought, program=tighter))
             continue
-        decision = _replayed(purchase(tighter, decision.bought.exact.groups), terms)
+        decision = _replayed(purchase(tighter, decision.bought.exact.start), terms)
     if old is not None:
         anew = decision.bought
         bought, kept = keep_plan(anew, old)

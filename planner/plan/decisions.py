@@ -180,7 +180,7 @@ def _pays_below(bought: Purchase, number: int, kind: str, usd: float) -> float |
             bought.program.limits,
             weights=bought.program.weights,
         )
-        cheaper = best(program, plan.groups)
+        cheaper = best(program, plan.start)
         if cheaper is None:
             return None
         plan = cheaper

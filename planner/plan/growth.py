@@ -88,10 +88,10 @@ def plan_growths(bought: Purchase, growths: tuple[float, ...]) -> tuple[PlanGrow
 
 
 def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth:
-    kept = best(program, bought.exact.groups, committed=bought.whole.committed)
+    kept = best(program, bought.exact.start, committed=bought.whole.committed)
     free: PlanOptimum | None
     try:
-        free = purchase(program, (bought.exact if kept is None else kept).groups).whole
+        free = purchase(program, (bought.exact if kept is None else kept).start).whole
     except InfeasibleError:
         free = None
     if kept is not None and (free is None or kept.usd_per_h < free.usd_per_h):

@@ -15,8 +15,8 @@ from gpuplan.planner.plan.columns import RouteColumns, outside_price, paths_of, 
 from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.jobs import bins_of
 from gpuplan.planner.plan.kept import OldPlan
-from gpuplan.planner.plan.levers import levers_of, with_levers
-from gpuplan.planner.plan.program import PlanLimits, plan_program, run_deferred
+from gpuplan.planner.plan.levers import levers_of, with_levers, without_deferral
+from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import purchase
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
@@ -30,6 +30,7 @@ from gpuplan.planner.plan.targets import (
 from gpuplan.planner.plan.today import recorded_usd_per_h
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
+from gpuplan.simkit.plan.deferral import run_deferred
 
 WEEK_S = 7 * DAY_S
 
@@ -324,18 +325,24 @@ def _one_lever(
     levers = levers_of(program)
     if len(levers) == 1 and decision.kept is None:
         return levers[0], _tried(columns, decision, terms, part)[1]
-    cheapest: tuple[float, str, PlanDecision] | None = None
+    at_once = without_deferral(program)
+    has_waits = target is not None and not target.is_of_waits  # they change what a plan costs
+    plans: list[tuple[float, str, PlanProgram, PlanDecision | None]] = []
     for lever in levers:
+        alone = with_levers(program, {lever}, at_once)
         try:
-            alone = decide(with_levers(program, {lever}), terms, target)
+            decided = decide(alone, terms, target) if has_waits else None
+            plan = purchase(alone) if decided is None else decided.bought
         except InfeasibleError:
             continue
-        usd = alone.bought.whole.usd_per_h
-        if cheapest is None or usd < cheapest[0]:
-            cheapest = (usd, lever, alone)
-    if cheapest is None:
-        return None, None
-    return cheapest[1], _tried(columns, cheapest[2], terms, part)[1]
+        plans.append((plan.whole.usd_per_h, lever, alone, decided))
+    for _, lever, alone, decided in sorted(plans, key=lambda plan: plan[0]):
+        try:
+            decided = decided or decide(alone, terms, target)
+        except InfeasibleError:
+            continue
+        return lever, _tried(columns, decided, terms, part)[1]
+    return None, None
 
 
 def _hindsight(later: RouteColumns, limits: PlanLimits, part: TimePart) -> HeldOutCost | None:

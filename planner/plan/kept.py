@@ -19,10 +19,10 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import LEAST_SHARE, shares_of
 from gpuplan.planner.plan.classes import class_name
 from gpuplan.planner.plan.optimum import optimum
-from gpuplan.planner.plan.partition import BinGroups
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
 from gpuplan.planner.plan.purchase import WHOLE, Purchase, purchase
 from gpuplan.planner.plan.routes import BASE
+from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 COMMITTED, ROUTES = "committed", "routes"
@@ -146,13 +146,13 @@ def keep_plan(anew: Purchase, old: OldPlan) -> tuple[Purchase, KeptPlan]:
     free = _value(program, anew.exact)
     kept = _decide(program, items, anew.exact, free, old.hysteresis * free)
     try:
-        bought = purchase(kept, anew.exact.groups)
+        bought = purchase(kept, anew.exact.start)
     except InfeasibleError:  # whole nodes of a type that moves do not fit beside what stays
         for item in items:
             if item.kind == COMMITTED and item.is_kept:
                 item.is_kept, item.reason = False, BREAKS_TOGETHER
         kept = _fixed(program, [item for item in items if item.is_kept])
-        bought = purchase(kept, anew.exact.groups)
+        bought = purchase(kept, anew.exact.start)
     is_for_time = program.limits.usd_per_h is not None
     labels = {each.key for each in program.columns.classes}
     loss = max(0.0, _value(kept, bought.whole) - _value(program, anew.whole))
@@ -194,7 +194,7 @@ def _decide(
 
     What is the same in both plans stays. Of the rest, what is worth least is decided first.
     """
-    solve = partial(_solved, groups=anew.groups)
+    solve = partial(_solved, start=anew.start)
     same = [item for item in items if item.is_same and not item.reason]
     for item in same:
         item.worth, item.is_kept = 0.0, True
@@ -257,10 +257,10 @@ def _value(program: PlanProgram, answer: PlanOptimum) -> float:
     return answer.usd_per_h if program.limits.usd_per_h is None else answer.mean_time_s
 
 
-def _solved(program: PlanProgram, groups: tuple[BinGroups, ...]) -> float | None:
+def _solved(program: PlanProgram, start: ProgramStart) -> float | None:
     """Return the value of a program; None where nothing meets its limits."""
     is_for_time = program.limits.usd_per_h is not None
-    answer = optimum(program, groups, is_for_time=is_for_time)
+    answer = optimum(program, start, is_for_time=is_for_time)
     return None if answer is None else _value(program, answer)
 
 

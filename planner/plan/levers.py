@@ -13,6 +13,7 @@ from gpuplan.planner.plan.columns import route_columns
 from gpuplan.planner.plan.program import PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.routes import BASE, SERVERLESS, SPOT, WIDTH
+from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.simkit.arrays import FloatArray
 
 COMMITMENT, WIDTHS, DEFERRAL = "commitment", "widths", "deferral"
@@ -49,12 +50,36 @@ def levers_of(program: PlanProgram) -> tuple[str, ...]:
     return (*((COMMITMENT,) if commits else ()), *routes, *deferral)
 
 
-def with_levers(program: PlanProgram, levers: Collection[str]) -> PlanProgram:
-    """Return the program with some of its levers alone.
+def without_deferral(program: PlanProgram) -> PlanProgram:
+    """Return the program with deferred jobs in classes: they run at once."""
+    columns = program.columns
+    if not columns.has_deferred:
+        return program
+    at_once = route_columns(
+        replace(columns.jobs, is_deferred=np.zeros(columns.jobs.size, bool)),
+        dict(zip(columns.types, columns.markets, strict=True)),
+        speedup=columns.speedup,
+        settings=columns.settings,
+        services=columns.services,
+        bins=columns.bins,
+    )
+    return plan_program(at_once, program.limits, weights=program.weights)
 
-    Without deferral, deferred jobs are of a class and run as recorded at once. A type that cannot
-    be rented keeps its commitment.
+
+def with_levers(
+    program: PlanProgram, levers: Collection[str], at_once: PlanProgram | None = None
+) -> PlanProgram:
+    """Return the program with some of its levers alone; the others run as recorded.
+
+    A type that cannot be rented keeps its commitment.
+
+    Args:
+        program: with all levers.
+        levers: that stay.
+        at_once: the program `without_deferral`; None to make it.
     """
+    if DEFERRAL not in levers and program.columns.has_deferred:
+        program = without_deferral(program) if at_once is None else at_once
     columns = program.columns
     markets = [
         market
@@ -62,17 +87,6 @@ def with_levers(program: PlanProgram, levers: Collection[str]) -> PlanProgram:
         else replace(market, commit_usd={})
         for market in columns.markets
     ]
-    if DEFERRAL not in levers and columns.has_deferred:
-        jobs = replace(columns.jobs, is_deferred=np.zeros(columns.jobs.size, bool))
-        columns = route_columns(
-            jobs,
-            dict(zip(columns.types, markets, strict=True)),
-            speedup=columns.speedup,
-            settings=columns.settings,
-            services=columns.services,
-            bins=columns.bins,
-        )
-        program = plan_program(columns, program.limits)
     kinds = {BASE, *(kind for name, kind in KIND_OF.items() if name in levers)}
     allowed = np.array([route.kind in kinds for route in columns.routes], bool)
     return replace(
@@ -80,10 +94,20 @@ def with_levers(program: PlanProgram, levers: Collection[str]) -> PlanProgram:
     )
 
 
-def bought_with(program: PlanProgram, levers: Collection[str]) -> Purchase | None:
-    """Return what to buy with some levers alone; None where that does not meet the limits."""
+def bought_with(
+    program: PlanProgram,
+    levers: Collection[str],
+    at_once: PlanProgram | None = None,
+    start: ProgramStart | None = None,
+) -> Purchase | None:
+    """Return what to buy with some levers alone; None where that does not meet the limits.
+
+    Args:
+        program, levers, at_once: as in `with_levers`.
+        start: of a program much like it; None for none.
+    """
     try:
-        return purchase(with_levers(program, levers))
+        return purchase(with_levers(program, levers, at_once), start)
     except InfeasibleError:
         return None
 
@@ -109,15 +133,29 @@ def rented_usd_per_h(program: PlanProgram, weights: FloatArray) -> float | None:
     return usd
 
 
-def lever_worths(program: PlanProgram) -> tuple[LeverWorth, ...]:
-    """Return what each lever of a program is worth."""
-    levers = levers_of(program)
+def lever_worths(bought: Purchase, recorded: Purchase | None = None) -> tuple[LeverWorth, ...]:
+    """Return what each lever of a plan is worth.
 
-    def usd(chosen: Collection[str]) -> float | None:
-        bought = bought_with(program, chosen)
-        return None if bought is None else bought.whole.usd_per_h * MONTH_H
+    Args:
+        bought: the plan.
+        recorded: the best commitment with jobs as recorded; None where there is none.
+    """
+    program = bought.program
+    levers, at_once = levers_of(program), without_deferral(program)
+    usd_of: dict[frozenset[str], float | None] = {}
+    if recorded is not None:
+        usd_of[frozenset({COMMITMENT})] = recorded.whole.usd_per_h * MONTH_H
 
-    return tuple(
-        LeverWorth(name, usd({name}), usd([other for other in levers if other != name]))
-        for name in levers
-    )
+    def usd(chosen: Collection[str], start: ProgramStart | None = None) -> float | None:
+        key = frozenset(chosen)
+        if key not in usd_of:
+            plan = bought_with(program, chosen, at_once, start)
+            usd_of[key] = None if plan is None else plan.whole.usd_per_h * MONTH_H
+        return usd_of[key]
+
+    def without(name: str) -> float | None:
+        others = [other for other in levers if other != name]
+        is_alike = name != DEFERRAL
+        return usd(others, bought.exact.start if is_alike else None)
+
+    return tuple(LeverWorth(name, usd({name}), without(name)) for name in levers)

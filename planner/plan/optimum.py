@@ -8,70 +8,46 @@ from math import inf
 import numpy as np
 
 from gpuplan.planner.plan.partition import (
-    FIRST_IN_A_ROW,
     BinGroups,
-    first_groups,
-    groups_in_a_row,
-    single_bins,
     turns,
 )
-from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of, run_deferred
-from gpuplan.planner.solver.linear_program import Program, ProgramSolution, solve
+from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of
+from gpuplan.planner.plan.program_groups import (
+    EXACT,
+    first_partition,
+    groups_for,
+    run_in_groups,
+    runs_at_once,
+)
+from gpuplan.planner.plan.warm_start import (
+    DONE,
+    GPUS,
+    RENTED,
+    WORK,
+    ProgramPart,
+    ProgramStart,
+    start_of,
+)
+from gpuplan.planner.solver.linear_program import (
+    AT_LOWER,
+    Program,
+    ProgramSolution,
+    SimplexBasis,
+    solve,
+)
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.plan.deferral import run_deferred
 
-EXACT = 1e-9
-"""Relative; the program over groups is done where its true cost is this close to its value."""
 AT_ONCE = 1e-7
 """Relative; deferred work in a bin this close to the GPUs that are paid for is on neither side."""
 MOST_ROUNDS = 100
-
-
-def first_partition(program: PlanProgram) -> tuple[BinGroups, ...]:
-    """Return the groups to begin with: a few by recorded load, or with deferred work by time."""
-    columns = program.columns
-    is_base = columns.of_kind("base")
-    return tuple(
-        groups_in_a_row(columns.bins.count, FIRST_IN_A_ROW)
-        if columns.arrived[number, -1] > 0
-        else first_groups(columns.pool_gpus[is_base & (columns.type_of == number)].sum(axis=0))
-        for number in range(len(columns.types))
-    )
-
-
-def _in_a_row(program: PlanProgram, groups: tuple[BinGroups, ...]) -> tuple[BinGroups, ...]:
-    """Return the groups; those of types with deferred work in a row, and of bins that weigh alike.
-
-    They are single bins where work may go on to bins of another weight.
-    """
-    columns, weights = program.columns, program.weights
-    begins = np.diff(weights, prepend=weights[:1]) != 0
-    rows = []
-    for number, of_type in enumerate(groups):
-        if columns.arrived[number, -1] == 0:
-            rows.append(of_type)
-        elif not runs_at_once(program, number):
-            rows.append(single_bins(columns.bins.count))
-        elif of_type.is_in_a_row:
-            rows.append(of_type.cut(begins))
-        else:
-            rows.append(groups_in_a_row(columns.bins.count, FIRST_IN_A_ROW).cut(begins))
-    return tuple(rows)
-
-
-def runs_at_once(program: PlanProgram, number: int) -> bool:
-    """Return whether deferred work of a type best runs on idle GPUs as soon as there are any.
-
-    That is so where all that arrived is due before bins of another weight begin.
-    """
-    columns, weights = program.columns, program.weights
-    ends = np.flatnonzero(np.diff(weights))
-    arrived, due = columns.arrived[number], columns.due[number]
-    return bool((arrived[ends] - due[ends] <= EXACT * arrived[-1]).all())
+SHARES = ("share", 0)
+"""The first columns: in a start those of all routes."""
 
 
 def optimum(
     program: PlanProgram,
-    groups: tuple[BinGroups, ...] | None = None,
+    start: ProgramStart | None = None,
     *,
     committed: FloatArray | None = None,
     is_for_time: bool = False,
@@ -80,14 +56,15 @@ def optimum(
 
     Args:
         program: the program.
-        groups: to begin with; None for the usual ones.
+        start: the groups and the basis of a program much like it; None for the usual ones.
         committed: GPUs to commit to by type; None to choose them.
         is_for_time: minimize the mean time in place of dollars.
     """
-    groups = _in_a_row(program, first_partition(program) if groups is None else groups)
+    start = start or ProgramStart(first_partition(program))
+    groups = groups_for(program, start.groups)
     for _ in range(MOST_ROUNDS):
         rows = _ProgramRows(program, groups, committed, is_for_time)
-        solution = solve(rows.program())
+        solution = solve(rows.program(), start=rows.basis(start))
         if solution is None:
             return None
         answer = rows.answer(solution)
@@ -95,8 +72,8 @@ def optimum(
         is_met = value is not None and answer.usd_per_h - value <= EXACT * abs(value)
         finer = rows.finer(answer)
         if finer is groups or (is_met and not rows.lacks(answer)):
-            return answer
-        groups = finer
+            return replace(answer, extra_usd_per_h=rows.extra(solution.dual))
+        start, groups = answer.start, finer
     raise RuntimeError(f"the groups of bins were still split after {MOST_ROUNDS} rounds")
 
 
@@ -137,6 +114,8 @@ class _ProgramRows:
         self.most: list[float] = []
         self.scale: list[float] = []
         self.width = self.routes
+        self.column_parts = [ProgramPart(SHARES, 0, self.routes)]
+        self.row_parts: list[ProgramPart] = []
         self.first_row: list[int] = []
         self.work: dict[int, int] = {}
         self.in_groups: dict[int, FloatArray] = {}
@@ -152,29 +131,39 @@ class _ProgramRows:
         self.time_row = self.budget_row = -1
         if limits.mean_time_s is not None and not is_for_time:
             self.time_row = len(self.least)
-            self._add(np.arange(self.routes), self.time_per_share, -inf, limits.mean_time_s)
+            self._add(
+                ("time", 0), np.arange(self.routes), self.time_per_share, -inf, limits.mean_time_s
+            )
         if limits.slower is not None:
             self._add_slower(limits.slower)
         if limits.spot_max is not None and columns.spot_gpu_s[self.used].any():
             most = limits.spot_max * sum(planned.gpu_s for planned in columns.classes)
-            self._add(np.arange(self.routes), columns.spot_gpu_s[self.used], -inf, most)
+            self._add(
+                ("spot", 0), np.arange(self.routes), columns.spot_gpu_s[self.used], -inf, most
+            )
         usd = np.concatenate(self.cost)
         if limits.usd_per_h is not None:
             self.budget_row = len(self.least)
-            self._add(np.arange(self.width), usd, -inf, limits.usd_per_h - self.fixed_usd)
+            self._add(
+                ("usd", 0), np.arange(self.width), usd, -inf, limits.usd_per_h - self.fixed_usd
+            )
         if is_for_time:
             self.cost = [self.time_per_share, np.zeros(self.width - self.routes)]
 
-    def _columns(self, cost: FloatArray, upper: FloatArray) -> int:
+    def _columns(self, name: tuple[str, int], cost: FloatArray, upper: FloatArray) -> int:
         """Add columns; returns the first."""
         first = self.width
+        self.column_parts.append(ProgramPart(name, first, cost.size))
         self.cost.append(cost)
         self.upper.append(upper)
         self.width += cost.size
         return first
 
-    def _add(self, at: IntArray, values: FloatArray, least: float, most: float) -> None:
+    def _add(
+        self, name: tuple[str, int], at: IntArray, values: FloatArray, least: float, most: float
+    ) -> None:
         """Add a row, scaled so that its largest coefficient is 1."""
+        self.row_parts.append(ProgramPart(name, len(self.least), 1))
         largest = float(np.abs(values).max(initial=0.0)) or 1.0
         row = np.full(at.size, len(self.least))
         self.entries.append((row, at, values / largest))
@@ -182,8 +171,11 @@ class _ProgramRows:
         self.most.append(most / largest)
         self.scale.append(largest)
 
-    def _add_rows(self, at: IntArray, values: FloatArray, least: FloatArray) -> None:
+    def _add_rows(
+        self, name: tuple[str, int], at: IntArray, values: FloatArray, least: FloatArray
+    ) -> None:
         """Add rows without an upper limit, scaled likewise; columns and values by row."""
+        self.row_parts.append(ProgramPart(name, len(self.least), least.size))
         largest = np.abs(values).max(axis=1)
         largest[largest == 0] = 1.0
         rows = np.repeat(len(self.least) + np.arange(least.size), at.shape[1])
@@ -206,15 +198,16 @@ class _ProgramRows:
         elif market.committed_usd is not None:
             most = inf if market.most_committed is None else market.most_committed
             usd = np.array([market.committed_usd])
-            self.commits[number] = self._columns(usd, np.array([most]))
+            self.commits[number] = self._columns(("commit", number), usd, np.array([most]))
         rented = -1
         if market.on_demand_usd is not None:
-            rented = self._columns(market.on_demand_usd * weight, np.full(groups.count, inf))
+            usd = market.on_demand_usd * weight
+            rented = self._columns((RENTED, number), usd, np.full(groups.count, inf))
         due, sizes = np.zeros(0), groups.sizes
         if columns.arrived[number, -1] > 0:
             slack = (columns.arrived[number] - columns.due[number])[groups.last]
             due = np.diff(columns.due[number, groups.last], prepend=0.0)
-            self.work[number] = self._columns(np.zeros(slack.size), slack)
+            self.work[number] = self._columns((WORK, number), np.zeros(slack.size), slack)
             least += due / sizes
         every = np.arange(groups.count)
         at: list[IntArray] = [np.broadcast_to(of_type, (groups.count, of_type.size))]
@@ -229,15 +222,15 @@ class _ProgramRows:
             done, change = _changes(self.work[number], groups.count)
             at.append(done)
             values.append(-change / sizes[:, None])
-        self._add_rows(np.hstack(at), np.hstack(values), least)
+        self._add_rows((GPUS, number), np.hstack(at), np.hstack(values), least)
         if number in self.work:
-            self._add_rows(*_changes(self.work[number], groups.count), -due)
+            self._add_rows((DONE, number), *_changes(self.work[number], groups.count), -due)
 
     def _add_shares(self) -> None:
         class_of = self.plan.columns.class_of[self.used]
         for number in range(len(self.plan.columns.classes)):
             rows = np.flatnonzero(class_of == number)
-            self._add(rows, np.ones(rows.size), 1.0, 1.0)
+            self._add(("class", number), rows, np.ones(rows.size), 1.0, 1.0)
 
     def _add_slower(self, slower: float) -> None:
         columns = self.plan.columns
@@ -246,20 +239,20 @@ class _ProgramRows:
             rows = np.flatnonzero(class_of == number)
             time_s = columns.time_s[self.used[rows]]
             if (time_s > slower * planned.recorded_s).any():
-                self._add(rows, time_s, -inf, slower * planned.recorded_s)
+                self._add(("slower", number), rows, time_s, -inf, slower * planned.recorded_s)
 
     def program(self) -> Program:
         """Return it as the solver takes it."""
         row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))
         filled = np.flatnonzero(value)
-        order = filled[np.lexsort((row[filled], column[filled]))]
-        start = np.searchsorted(column[order], np.arange(self.width + 1))
+        start = np.searchsorted(row[filled], np.arange(len(self.least) + 1))
         return Program(
             cost=np.concatenate(self.cost),
             upper=np.concatenate(self.upper),
             start=start,
-            row=row[order],
-            value=value[order],
+            row=column[filled],
+            value=value[filled],
+            is_by_row=True,
             least=np.array(self.least),
             most=np.array(self.most),
         )
@@ -289,12 +282,12 @@ class _ProgramRows:
             mean_time_s=float(self.time_per_share @ share[self.used]),
             price=price,
             usd_per_h_per_s=abs(float(time_dual)),
-            groups=self.groups,
-            extra_usd_per_h=self._extra(solution.dual),
+            start=self._start(solution.basis),
+            extra_usd_per_h=np.zeros(0),
         )
         return replace(answer, usd_per_h=cost_of(self.plan, answer))
 
-    def _extra(self, dual: FloatArray) -> FloatArray:
+    def extra(self, dual: FloatArray) -> FloatArray:
         """Return the reduced cost of each route, over the least of its class."""
         columns = self.plan.columns
         row, column, value = (np.concatenate(part) for part in zip(*self.entries, strict=True))
@@ -305,6 +298,25 @@ class _ProgramRows:
         np.fmin.at(least, columns.class_of, reduced)
         result: FloatArray = reduced - least[columns.class_of]
         return result
+
+    def basis(self, start: ProgramStart) -> SimplexBasis | None:
+        """Return the basis of a start as one of this program; None where it has none."""
+        if not start.has_basis:
+            return None
+        shares = start.columns.get(SHARES)
+        routes = self.plan.columns.class_of.size
+        if shares is None or shares.size != routes:
+            return None
+        begin = replace(start, columns={**start.columns, SHARES: shares[self.used]})
+        return begin.basis(self.groups, self.column_parts, self.row_parts)
+
+    def _start(self, basis: SimplexBasis | None) -> ProgramStart:
+        if basis is None:
+            return ProgramStart(self.groups)
+        start = start_of(self.groups, self.column_parts, self.row_parts, basis)
+        shares = np.full(self.plan.columns.class_of.size, AT_LOWER)
+        shares[self.used] = start.columns[SHARES]
+        return replace(start, columns={**start.columns, SHARES: shares})
 
     def _deferred(self, share: FloatArray, committed: FloatArray, x: FloatArray) -> FloatArray:
         """Return the GPUs on which deferred work runs: idle ones at once, others when it is due.
@@ -319,7 +331,7 @@ class _ProgramRows:
             done = due[groups.last] + x[first : first + groups.count]
             if runs_at_once(self.plan, number):
                 deferred[number] = run_deferred(arrived, due, idle[number])
-                self.in_groups[number] = _run_in_groups(arrived, due, idle[number], groups, done)
+                self.in_groups[number] = run_in_groups(arrived, due, idle[number], groups, done)
             else:
                 deferred[number] = np.maximum(0.0, np.diff(done, prepend=0.0))
                 self.in_groups[number] = deferred[number]
@@ -355,22 +367,6 @@ class _ProgramRows:
         if all(new is old for new, old in zip(finer, self.groups, strict=True)):
             return self.groups
         return tuple(finer)
-
-
-def _run_in_groups(
-    arrived: FloatArray, due: FloatArray, idle: FloatArray, groups: BinGroups, done: FloatArray
-) -> FloatArray:
-    """Return the GPUs on which deferred work runs, by bin, where each group does what it does.
-
-    Args:
-        arrived, due, idle: as `run_deferred` has them.
-        groups: in a row.
-        done: work done at the end of each group.
-    """
-    done = np.clip(np.maximum.accumulate(done), due[groups.last], arrived[groups.last])
-    least = due.copy()
-    least[groups.last] = done
-    return run_deferred(np.minimum(arrived, done[groups.group]), least, idle)
 
 
 def _changes(first: int, count: int) -> tuple[IntArray, FloatArray]:

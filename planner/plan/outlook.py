@@ -14,7 +14,7 @@ from gpuplan.planner.plan.growth import PlanGrowth, growth_steps, plan_growths
 from gpuplan.planner.plan.levers import rented_usd_per_h
 from gpuplan.planner.plan.prices_over_time import PricesOverTime, prices_over_time
 from gpuplan.planner.plan.purchase import Purchase
-from gpuplan.planner.plan.uncertainty import PlanIntervals, plan_intervals
+from gpuplan.planner.plan.uncertainty import PlanDollars, PlanIntervals, plan_intervals
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,7 @@ def plan_outlook(
     recorded: Purchase | None,
     seed: int,
     growth: float | tuple[float, float] | None,
+    dollars: PlanDollars,
 ) -> PlanOutlook:
     """Return what decides a plan, how sure it is, and what would be cheaper.
 
@@ -59,6 +60,7 @@ def plan_outlook(
         recorded: the best commitment with jobs as recorded; None where there is none.
         seed: of the resamples.
         growth: of demand, or a range of it; None for none.
+        dollars: of the plan, and of `recorded`, of the jobs as assigned.
     """
     program = bought.program
     rented = rented_usd_per_h(program, program.weights)
@@ -70,7 +72,7 @@ def plan_outlook(
         assumed_speedup=assumed_law(bought),
         slowest=slowest_class(program.columns, assigned),
         decisions=plan_decisions(bought, assigned),
-        intervals=plan_intervals(bought, seed=seed, recorded=recorded),
+        intervals=plan_intervals(bought, seed=seed, recorded=recorded, dollars=dollars),
         growth=plan_growths(bought, growths),
         assumptions=other_assumptions(bought),
         cheaper=cheaper_plans(bought),

@@ -40,9 +40,12 @@ class BinGroups:
         total = self.weights(weights)
         each = np.where(total[self.group] > 0, weights, 1.0)
         total = np.where(total > 0, total, np.bincount(self.group, minlength=self.count))
-        order = np.argsort(self.group, kind="stable")
-        first = np.searchsorted(self.group[order], np.arange(self.count))
-        sums = np.add.reduceat(values[:, order] * each[order], first, axis=1)
+        if self.is_in_a_row:
+            sums = np.add.reduceat(values * each, self.firsts, axis=1)
+        else:
+            order = np.argsort(self.group, kind="stable")
+            first = np.searchsorted(self.group[order], np.arange(self.count))
+            sums = np.add.reduceat(values[:, order] * each[order], first, axis=1)
         result: FloatArray = sums / total
         return result
 
@@ -55,6 +58,13 @@ class BinGroups:
     def sizes(self) -> IntArray:
         """Return how many bins each group has."""
         return np.bincount(self.group, minlength=self.count)
+
+    @property
+    def firsts(self) -> IntArray:
+        """Return the first bin of each group."""
+        first = np.zeros(self.count, np.int64)
+        first[self.group[::-1]] = np.arange(self.group.size)[::-1]
+        return first
 
     @property
     def is_in_a_row(self) -> bool:

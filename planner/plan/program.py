@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.planner.plan.columns import RouteColumns, undominated
-from gpuplan.planner.plan.partition import BinGroups
+from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 
@@ -123,7 +123,7 @@ class PlanOptimum:
         mean_time_s: of the jobs of classes; 0 without any.
         price: hourly price of one more GPU, by type and bin.
         usd_per_h_per_s: dollars an hour that a second less mean time costs.
-        groups: the groups of bins of each type with which it was found.
+        start: the groups of bins and the basis with which it was found.
         extra_usd_per_h: dollars an hour that a whole class on each route would cost over its
             cheapest, at these prices; NaN for a dominated route; shape (r,).
     """
@@ -135,24 +135,8 @@ class PlanOptimum:
     mean_time_s: float
     price: FloatArray
     usd_per_h_per_s: float
-    groups: tuple[BinGroups, ...]
+    start: ProgramStart
     extra_usd_per_h: FloatArray
-
-
-def run_deferred(arrived: FloatArray, due: FloatArray, idle: FloatArray) -> FloatArray:
-    """Return the GPUs on which deferred work runs, by bin: idle ones at once, others when due.
-
-    Args:
-        arrived, due: running sums over bins, in GPU-bins; shape (bins,).
-        idle: GPUs that are paid for and idle; below 0 where they are too few.
-    """
-    ran = np.zeros(idle.size)
-    done = 0.0
-    bins = zip(arrived.tolist(), due.tolist(), idle.tolist(), strict=True)
-    for at, (most, least, free) in enumerate(bins):
-        ran[at] = max(least - done, min(free, most - done), 0.0)
-        done += ran[at]
-    return ran
 
 
 def cost_of(program: PlanProgram, answer: PlanOptimum) -> float:

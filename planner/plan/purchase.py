@@ -7,9 +7,9 @@ from math import ceil, floor
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.plan.optimum import optimum
-from gpuplan.planner.plan.partition import BinGroups
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram
 from gpuplan.planner.plan.refusals import check_limits, refuse_budget, refuse_cap
+from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.simkit.arrays import FloatArray
 
 WHOLE = 1e-6
@@ -47,31 +47,31 @@ class Purchase:
         return self.program.held + self.whole.committed
 
 
-def purchase(program: PlanProgram, groups: tuple[BinGroups, ...] | None = None) -> Purchase:
+def purchase(program: PlanProgram, start: ProgramStart | None = None) -> Purchase:
     """Return the plan of a program.
 
     Args:
         program: the program.
-        groups: of bins, to begin with; None for the usual ones.
+        start: the groups and the basis of a program much like it; None for the usual ones.
 
     Raises:
         InfeasibleError: no plan meets the limits; the message says what can be met.
     """
     check_limits(program)
-    exact = best(program, groups)
+    exact = best(program, start)
     if exact is None:
         refuse_cap(program)
-        raise refuse_budget(program, _cheapest(program, groups).usd_per_h)
+        raise refuse_budget(program, _cheapest(program, start).usd_per_h)
     whole = _in_whole_nodes(program, exact)
     if whole is None:
-        cheapest = _in_whole_nodes(_without_budget(program), _cheapest(program, exact.groups))
+        cheapest = _in_whole_nodes(_without_budget(program), _cheapest(program, exact.start))
         raise refuse_budget(program, None if cheapest is None else cheapest.usd_per_h)
     return Purchase(program, exact, whole)
 
 
 def best(
     program: PlanProgram,
-    groups: tuple[BinGroups, ...] | None = None,
+    start: ProgramStart | None = None,
     *,
     committed: FloatArray | None = None,
 ) -> PlanOptimum | None:
@@ -81,23 +81,23 @@ def best(
     mean time the one of the least dollars.
     """
     if program.limits.usd_per_h is None:
-        return optimum(program, groups, committed=committed)
-    fastest = optimum(program, groups, committed=committed, is_for_time=True)
+        return optimum(program, start, committed=committed)
+    fastest = optimum(program, start, committed=committed, is_for_time=True)
     if fastest is None:
         return None
     mean_time_s = fastest.mean_time_s * (1 + SLACK_OF_TIME)
     at_that_time = replace(program.limits, usd_per_h=None, mean_time_s=mean_time_s)
     cheapest = replace(program, limits=at_that_time)
-    return optimum(cheapest, fastest.groups, committed=committed)
+    return optimum(cheapest, fastest.start, committed=committed)
 
 
 def _without_budget(program: PlanProgram) -> PlanProgram:
     return replace(program, limits=replace(program.limits, usd_per_h=None))
 
 
-def _cheapest(program: PlanProgram, groups: tuple[BinGroups, ...] | None) -> PlanOptimum:
+def _cheapest(program: PlanProgram, start: ProgramStart | None) -> PlanOptimum:
     """Return the optimum without the budget."""
-    cheapest = best(_without_budget(program), groups)
+    cheapest = best(_without_budget(program), start)
     if cheapest is None:
         raise InfeasibleError("no plan meets these limits together\n  next: loosen one of them")
     return cheapest
@@ -125,7 +125,7 @@ def _in_whole_nodes(program: PlanProgram, exact: PlanOptimum) -> PlanOptimum | N
         choices = []
         for size in sizes:
             committed[number] = size * market.step
-            choice = best(program, exact.groups, committed=committed.copy())
+            choice = best(program, exact.start, committed=committed.copy())
             if choice is not None:
                 choices.append(choice)
         if not choices:

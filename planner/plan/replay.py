@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.planner.money.gpus_in_use import gpus_in_use
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.jobs import TimeBins
@@ -109,6 +111,24 @@ class TypeReplay:
             / lasting_us
             * (market.serverless_usd or 0.0),
         }
+
+    def idle_usd_per_h(self, begin_s: float, end_s: float) -> float:
+        """Return the dollars an hour of GPUs on demand that hold no job, in a part of the time.
+
+        They wait for a job or for their return, or for the rest of a gang's.
+        """
+        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
+        run = self.run
+        on_pool = run.is_on_pool
+        held = gpus_in_use(
+            np.clip(run.pool_start_us[on_pool], begin_us, end_us) - begin_us,
+            np.clip(run.finish_us[on_pool], begin_us, end_us) - begin_us,
+            run.jobs.pool_gpus[on_pool],
+            end_us - begin_us,
+        )
+        used = held.levels.gpu_us() - held.levels.gpu_us(Fraction(run.cluster.fixed))
+        idle_us = run.billed_gpu_us(begin_us, end_us) - float(used)
+        return idle_us / (end_us - begin_us) * (self.market.on_demand_usd or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +230,37 @@ def replay_plan(
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
         types.append(TypeReplay(gpu_type, market, float(committed[number]), rows, run))
     return PlanRun(columns, tuple(types), wait_s, time_s)
+
+
+def deferred_start_s(
+    columns: RouteColumns, assigned: AssignedJobs, committed: FloatArray
+) -> FloatArray:
+    """Return when jobs start if GPUs on demand are had and returned at once.
+
+    A deferred job starts when it fits the idle GPUs of the pool, or when it is due; all others
+    start when they are submitted. Seconds after the first submission; shape (n,).
+
+    Args:
+        columns: the routes, with the jobs.
+        assigned: the route of each job.
+        committed: GPUs committed to, by type.
+    """
+    jobs = columns.jobs
+    start_s = jobs.submit_s.copy()
+    kinds = np.array([route.kind for route in columns.routes] or [""])
+    elsewhere = (assigned.column >= 0) & (kinds[assigned.column] == SPOT) & assigned.fits
+    type_names = jobs.gpu_type.to_numpy()
+    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
+        rows = np.flatnonzero((type_names == gpu_type) & ~elsewhere)
+        later = jobs.is_deferred[rows]
+        if not later.any():
+            continue
+        joint = _joint_jobs(columns, assigned, rows, elsewhere, market, SpotStress(), 0)
+        joint, is_job = with_services(joint, columns.services.get(gpu_type), columns.bins)
+        fixed = market.standing + float(committed[number])
+        run = run_plan(joint, JointCluster(fixed), f"deferred {gpu_type}".strip())
+        start_s[rows[later]] = run.start_us[is_job][later] / MICROS
+    return start_s
 
 
 def _least_cluster(jobs: JointJobs, cluster: JointCluster, gpu_type: str) -> str:

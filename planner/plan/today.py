@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from gpuplan.planner.plan.assignment import held_between
 from gpuplan.planner.plan.columns import RouteColumns
+from gpuplan.planner.plan.market_use import held_between
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class PlanIntervals:
         is_weeks: whether blocks are weeks; else 20 equal parts of a log under 8 weeks.
         block_s: length of the longest block.
         committed: GPUs by type, with those of terms that go on.
-        usd_per_month: the program's value.
+        usd_per_month: the program's value, times `PlanDollars` over it with each block once.
         mean_time_s: mean time of the jobs, without waits.
         saving_share: over the best commitment with every job as recorded; null without one.
         saving_over_on_demand_share: over every job as recorded on demand; null without a price.
@@ -134,29 +134,59 @@ def _due_in_block(columns: RouteColumns, block: IntArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanDollars:
+    """Dollars of the jobs as assigned to routes, exact in time.
+
+    Attributes:
+        usd_per_month: of the plan.
+        recorded_usd_per_month: of the best commitment with jobs as recorded; None without one.
+    """
+
+    usd_per_month: float
+    recorded_usd_per_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Resample:
     """Figures of a resample: those of `PlanIntervals`, before the percentiles."""
 
     committed: FloatArray
     usd_per_month: float
     mean_time_s: float
-    saving_share: float
-    saving_over_on_demand_share: float
+    recorded_usd_per_month: float | None
+    rented_usd_per_month: float | None
+
+    def scaled(self, usd: float, recorded_usd: float) -> _Resample:
+        """Return the resample with its dollars, and those as recorded, times something."""
+        recorded = self.recorded_usd_per_month
+        return replace(
+            self,
+            usd_per_month=self.usd_per_month * usd,
+            recorded_usd_per_month=None if recorded is None else recorded * recorded_usd,
+        )
 
 
 def plan_intervals(
-    bought: Purchase, *, seed: int, resamples: int = RESAMPLES, recorded: Purchase | None = None
+    bought: Purchase,
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
+    recorded: Purchase | None = None,
+    dollars: PlanDollars | None = None,
 ) -> PlanIntervals | None:
     """Return how a plan varies over resamples of time; None where no resample can be planned.
 
-    Dollars of a plan that stays with an older one are those of what stays; the GPUs to commit to
-    are those that would be best.
+    Resamples are solved by the program, with deferred work that stays in its block, so that each
+    block once costs more than the plan. Their dollars are taken as a share of that. Dollars of a
+    plan that stays with an older one are those of what stays; the GPUs to commit to are those that
+    would be best.
 
     Args:
         bought: the plan; its groups of bins are where resamples begin.
         seed: of the draws.
         resamples: how many.
         recorded: the best commitment with jobs as recorded, to compare with; None for none.
+        dollars: of the jobs as assigned; None for those of the program.
     """
     columns = bought.program.columns
     block = blocks_of(columns.bins)
@@ -169,6 +199,11 @@ def plan_intervals(
             drawn.append(resample)
     if not drawn:
         return None
+    each_once = _planned(bought, recorded, block_weights(block, np.arange(count)), block)
+    if dollars is not None and each_once is not None:
+        times = _ratio(dollars.usd_per_month, each_once.usd_per_month)
+        recorded_times = _ratio(dollars.recorded_usd_per_month, each_once.recorded_usd_per_month)
+        drawn = [resample.scaled(times, recorded_times) for resample in drawn]
     committed = np.array([resample.committed for resample in drawn])
     return PlanIntervals(
         resamples=resamples,
@@ -182,9 +217,11 @@ def plan_intervals(
         ),
         usd_per_month=_range([resample.usd_per_month for resample in drawn]),
         mean_time_s=_range([resample.mean_time_s for resample in drawn]),
-        saving_share=_range_or_none([resample.saving_share for resample in drawn]),
+        saving_share=_range_or_none(
+            [_saving(resample.usd_per_month, resample.recorded_usd_per_month) for resample in drawn]
+        ),
         saving_over_on_demand_share=_range_or_none(
-            [resample.saving_over_on_demand_share for resample in drawn]
+            [_saving(resample.usd_per_month, resample.rented_usd_per_month) for resample in drawn]
         ),
     )
 
@@ -195,22 +232,27 @@ def _planned(
     """Return the figures of a resample; None where no plan meets the limits."""
     program = reweighted(bought.program, weights, block)
     kept = bought.whole.committed if bought.is_kept else None
-    plan = free = best(program, bought.exact.groups, committed=kept)
+    plan = free = best(program, bought.exact.start, committed=kept)
     if bought.is_kept:
-        free = best(reweighted(bought.free, weights, block), bought.exact.groups)
+        free = best(reweighted(bought.free, weights, block), bought.exact.start)
     if plan is None or free is None:
         return None
     today: PlanOptimum | None = None
     if recorded is not None:
-        today = best(reweighted(recorded.program, weights, block), recorded.exact.groups)
+        today = best(reweighted(recorded.program, weights, block), recorded.exact.start)
     rented = rented_usd_per_h(program, weights)
     return _Resample(
         committed=program.held + free.committed,
         usd_per_month=plan.usd_per_h * MONTH_H,
         mean_time_s=plan.mean_time_s,
-        saving_share=_saving(plan.usd_per_h, None if today is None else today.usd_per_h),
-        saving_over_on_demand_share=_saving(plan.usd_per_h, rented),
+        recorded_usd_per_month=None if today is None else today.usd_per_h * MONTH_H,
+        rented_usd_per_month=None if rented is None else rented * MONTH_H,
     )
+
+
+def _ratio(usd: float | None, other: float | None) -> float:
+    """Return dollars over others; 1 where either is lacking or nothing."""
+    return usd / other if usd and other else 1.0
 
 
 def _saving(usd: float, other: float | None) -> float:

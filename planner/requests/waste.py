@@ -45,6 +45,8 @@ def parse_memories(texts: Sequence[str], option: str) -> dict[str, float]:
             gigabytes = -1.0
         if not (equals and name and 0 < gigabytes <= 10_000):
             raise UsageError(f"{option} {part!r}: expected TYPE=GB, such as A100=80")
+        if gpu_name(name) in memories:
+            raise UsageError(f"{option} {part!r}: {gpu_name(name)} is given twice; name it once")
         memories[gpu_name(name)] = gigabytes
     return memories
 
@@ -79,6 +81,7 @@ class WasteRequest(StudyRequest):
         end_idle_after: seconds after which idle jobs are ended in the replay.
         replay: whether the waits without the waste are replayed.
         gpu_memory: GPU type -> GB of memory, for the right size.
+        profile: measured speeds of job classes on shares of a GPU, for the right size.
         usd_per_kwh, kg_co2_per_kwh: of energy; None for none.
         mail: a folder for a text per user; None for none.
     """
@@ -151,8 +154,8 @@ class WasteRequest(StudyRequest):
     gpu_memory: Annotated[
         Mapping[str, float],
         Opt(
-            "Memory of a GPU type in GB, for jobs that use little of it: A100=80,H100=80. May be "
-            "repeated.",
+            "Memory of a GPU type in GB, for jobs that use little of it: A100=80,H100=80. A type "
+            "with a price that no job has is a cheaper one to compare with. May be repeated.",
             parse=parse_memories,
             write=memory_texts,
             metavar="TYPE=GB,...",
@@ -160,6 +163,16 @@ class WasteRequest(StudyRequest):
             many=True,
         ),
     ] = field(default_factory=dict)
+    profile: Annotated[
+        tuple[Path, ...],
+        Opt(
+            "Measured speed of a job class on shares of a GPU: a table as gpuplan profile reads "
+            "it, named after the class (CLASS.csv), or functions.toml. May be repeated.",
+            metavar="FILE",
+            panel=RIGHT_SIZE,
+            many=True,
+        ),
+    ] = ()
     usd_per_kwh: Annotated[
         float | None,
         Opt("Dollars of a kWh, where --metrics have power.", panel=RIGHT_SIZE, low=0.0),
@@ -188,7 +201,8 @@ class WasteRequest(StudyRequest):
         """Check everything but the log. Raises `InputError` or `UsageError`."""
         if self.end_idle_after < LEAST_END_S:
             raise UsageError(
-                f"--end-idle-after {self.end_idle_after:g} s: must be at least {LEAST_END_S:g} s"
+                f"--end-idle-after {self.end_idle_after:g} s: must be at least {LEAST_END_S:g} s, "
+                "such as 30m or 2h"
             )
         for name, value in (("policy", self.policy), ("cluster", self.cluster)):
             if self.twin is not None and value is not None:

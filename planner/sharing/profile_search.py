@@ -212,22 +212,31 @@ def cheapest(table: ProfileTable, slo_s: float, load_rps: float) -> LoadChoice:
     return min(points, key=lambda choice: (round(choice.gpus, 9), choice.instances, choice.batch))
 
 
+def rate_at(table: ProfileTable, percent: float, row: int = -1) -> float:
+    """Return items per second on a share in percent, linear from 0 between the measured shares.
+
+    A rate that falls where the share rises is raised to the rate before it.
+    """
+    rates = np.maximum.accumulate(table.throughput[row])
+    points = np.concatenate([[0.0], table.sm_percent])
+    return float(np.interp(percent, points, np.concatenate([[0.0], rates])))
+
+
+def row_of_batch(table: ProfileTable, batch: int) -> int:
+    """Return the row of the largest measured batch size that is not over ``batch``."""
+    return max(int(np.searchsorted(table.batch, batch, side="right")) - 1, 0)
+
+
 def search_training(table: ProfileTable, share: float) -> TrainingChoice:
     """Return the least share, to 5%, at which training keeps ``share`` of its full speed."""
-    rates = np.maximum.accumulate(table.throughput[-1])
-
-    def rate(percent: float) -> float:
-        points = np.concatenate([[0.0], table.sm_percent])
-        return float(np.interp(percent, points, np.concatenate([[0.0], rates])))
-
-    full = rate(100)
+    full = rate_at(table, 100)
     path = [(100.0, full)]
     low, high = 0.0, 100.0
     while True:
         middle = float(math.floor((low + high) / 2 / STEP) * STEP)
         if middle <= low:
             return TrainingChoice(high, tuple(path))
-        speed = rate(middle)
+        speed = rate_at(table, middle)
         path.append((middle, speed))
         off = speed - share * full
         if abs(off) <= TOLERANCE * full or (share == 1 and off >= -TOLERANCE * full):

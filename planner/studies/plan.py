@@ -17,7 +17,6 @@ from gpuplan.planner.plan.already_paid import already_paid
 from gpuplan.planner.plan.assignment import (
     AssignedJobs,
     assigned_jobs,
-    market_uses,
     shares_of,
 )
 from gpuplan.planner.plan.caps import uses_under_cap
@@ -28,9 +27,11 @@ from gpuplan.planner.plan.confirmation import (
     prove,
     tail_words,
 )
+from gpuplan.planner.plan.cost_steps import cost_steps
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
+from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.outlook import plan_outlook
 from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
@@ -40,6 +41,7 @@ from gpuplan.planner.plan.routes import BASE, RouteSettings
 from gpuplan.planner.plan.spot_record import losses_per_s
 from gpuplan.planner.plan.targets import write_target
 from gpuplan.planner.plan.today import CommittedToday, recorded_usd_per_h
+from gpuplan.planner.plan.uncertainty import PlanDollars
 from gpuplan.planner.plan_exports.class_use import class_uses
 from gpuplan.planner.plan_exports.files import WRITERS
 from gpuplan.planner.requests.plan import PurchaseRequest
@@ -259,12 +261,13 @@ def _results(
         ),
         markets=uses,
         classes=_classes(columns, bought.whole.share, assigned),
-        levers=() if has_budget else lever_worths(program),
+        levers=() if has_budget else lever_worths(proof.anew, recorded),
         jobs=jobs.size,
         deferred_jobs=int(jobs.is_deferred.sum()),
         left_out_jobs=jobs.left_out,
         bins=columns.bins.count,
         replay=proof.replay,
+        cost_steps=tuple(cost_steps(bought, assigned, None if decision is None else decision.run)),
         caps=() if decision is None else decision.tried,
         spot_replays=proof.spot_replays,
         holdout=proof.holdout,
@@ -273,7 +276,10 @@ def _results(
         lending=None
         if request.services.lend is None
         else lending_of(bought, request.services.lend),
-        outlook=plan_outlook(bought, assigned, recorded, request.jobs.seed, request.growth),
+        outlook=plan_outlook(
+            *(bought, assigned, recorded, request.jobs.seed, request.growth),
+            PlanDollars(usd, recorded_usd),
+        ),
     )
 
 

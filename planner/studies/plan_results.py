@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.plain import Inlined
-from gpuplan.planner.plan.assignment import MarketUse
 from gpuplan.planner.plan.caps import PlanCap
 from gpuplan.planner.plan.confirmation import ReplayedPurchase, SpotReplay
+from gpuplan.planner.plan.cost_steps import CostStep
 from gpuplan.planner.plan.holdout import PlanHoldout
 from gpuplan.planner.plan.kept import KeptPlan
 from gpuplan.planner.plan.lending import PlanLending
 from gpuplan.planner.plan.levers import LeverWorth
+from gpuplan.planner.plan.market_use import MarketUse
 from gpuplan.planner.plan.outlook import PlanOutlook
 from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.studies.plan_services import PlannedServices
@@ -113,6 +114,7 @@ class PlanResults:
         jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
         bins: of time, over which the program is solved.
         replay: the plan on all jobs; null where it cannot be replayed.
+        cost_steps: from the program's value to the dollars of the replay.
         caps: the plan under caps on its GPUs; empty without ``--cluster`` or a target of waits.
         spot_replays: the plan with other losses of spot GPUs.
         holdout: a plan of the first part of the log, tried on the rest; null where there is none.
@@ -140,6 +142,7 @@ class PlanResults:
     left_out_jobs: int
     bins: int
     replay: ReplayedPurchase | None
+    cost_steps: tuple[CostStep, ...]
     caps: tuple[PlanCap, ...]
     spot_replays: tuple[SpotReplay, ...]
     holdout: PlanHoldout | None

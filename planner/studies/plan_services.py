@@ -163,6 +163,6 @@ def cheapest_point(results: CoscalingResults) -> tuple[FrontierPoint, CoscalingR
 def priced(demand: ServiceDemand, plan: Purchase) -> PlannedServices:
     """Return the services with what they add to the bill of the program of a plan."""
     columns = replace(plan.program.columns, services={})
-    without = best(replace(plan.program, columns=columns), plan.exact.groups)
+    without = best(replace(plan.program, columns=columns), plan.exact.start)
     usd_per_h = 0.0 if without is None else plan.exact.usd_per_h - without.usd_per_h
     return replace(demand.services, usd_per_month=usd_per_h * MONTH_H)

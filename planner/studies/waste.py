@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import floor
@@ -11,7 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
@@ -42,13 +43,14 @@ from gpuplan.planner.studies.waste_results import (
     WasteSource,
 )
 from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
+from gpuplan.planner.waste.class_speeds import check_classes, classes_of, read_class_speeds
 from gpuplan.planner.waste.clock import waste_clock
 from gpuplan.planner.waste.energy import Energy, energy_of
 from gpuplan.planner.waste.mail import check_mail_folder, write_mail
 from gpuplan.planner.waste.policy_replays import PoolReplay
 from gpuplan.planner.waste.remedies import JobWaste, job_waste
 from gpuplan.planner.waste.results import Counterfactual
-from gpuplan.planner.waste.right_size import right_sizes
+from gpuplan.planner.waste.right_size import SizeTerms, right_sizes
 from gpuplan.planner.waste.site_replays import site_counterfactual
 from gpuplan.planner.waste.tally import (
     DOING_NOTHING,
@@ -63,8 +65,10 @@ SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
 SERIES = "series of metrics"
-UNKNOWN_USE = "(utilization unknown)"
+UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)")
 """In notes of readers on jobs whose use they could not read."""
+USUAL = ("runs that jobstats calls too short", "runs without a summary of jobstats")
+"""Begins of such notes on what is not damaged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +101,9 @@ def waste(request: WasteRequest) -> WasteAnswer:
     request.check()
     if request.mail is not None:
         check_mail_folder(request.mail)
+    speeds, speed_inputs = read_class_speeds(request.profile)
     trace = _trace(request)
-    _check_memories(request, trace)
+    check_classes(speeds, classes_of(trace.jobs))
     metrics = read_metrics(request.metrics, trace) if request.metrics else None
     if request.mail is not None and metrics is not None and metrics.clock is not None:
         raise InputError(
@@ -110,6 +115,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
     series = None if metrics is None else metrics.jobs
     zone_name = trace.provenance.time_zone
     prices = Prices.read(request.prices, request.jobs.log.time_zone)
+    usd_of_others = _usd_of_others(request, trace, prices)
     kinds = kinds_of_waste(trace, series)
     arrays = trace.arrays()
     begin, end = arrays.window_us()
@@ -126,11 +132,19 @@ def waste(request: WasteRequest) -> WasteAnswer:
     counterfactual, notes = replayed.waits, replayed.notes
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
+    terms = SizeTerms(request.gpu_memory, speeds, usd_of_others)
+    fits = metrics is None or metrics.clock is None
+    sizes, told_sizes = right_sizes(table, terms, series if fits else None)
     users = table.by("user")
     if request.mail is not None:
         count = write_mail(request.mail, table, users, (begin, end), zone)
         notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
     notes += _unread(trace, known_h)
+    if request.replay and counterfactual is None and idle_h > 0:
+        notes += (
+            "no waits are replayed: no job could be ended after "
+            f"{request.end_idle_after / 60:g} min of idling, and none is to be shrunk",
+        )
     return WasteAnswer(
         request=request,
         results=WasteResults(
@@ -152,7 +166,8 @@ def waste(request: WasteRequest) -> WasteAnswer:
             long_limits=_long_limits(kinds),
             sources=_sources(trace, series),
             metrics=None if metrics is None else _coverage(metrics),
-            right_size=right_sizes(table, request.gpu_memory),
+            right_size=sizes,
+            right_size_coverage=told_sizes,
             energy=None if series is None else _energy(request, trace, series, held),
             clock=waste_clock(trace, idle, zone),
             counterfactual=counterfactual,
@@ -161,6 +176,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
         inputs=(
             trace_input(trace),
             *prices.inputs,
+            *speed_inputs,
             *(() if metrics is None else metrics.inputs),
             *replayed.inputs,
         ),
@@ -190,24 +206,38 @@ def _trace(request: WasteRequest) -> Trace:
 
 
 def _unread(trace: Trace, known_h: float) -> tuple[str, ...]:
-    """Return what the log's reader could not use, where nothing is known of any job for it."""
-    if known_h > 0:
-        return ()
-    return tuple(note for note in trace.provenance.notes if UNKNOWN_USE in note)
+    """Return what the log's reader could not use; where use is known, what is damaged of it."""
+    unknown = (note for note in trace.provenance.notes if UNKNOWN_USE.search(note))
+    return tuple(note for note in unknown if known_h <= 0 or not note.startswith(USUAL))
 
 
-def _check_memories(request: WasteRequest, trace: Trace) -> None:
-    """Refuse the memory of a GPU type that no job has, a slip that would change nothing.
+def _usd_of_others(request: WasteRequest, trace: Trace, prices: Prices) -> dict[str, float]:
+    """Return the prices of the GPU types that jobs could have instead of theirs.
+
+    These are the types with a memory and a price of their own. The memory of a type that no job
+    has and that is not cheaper than any is a slip that would change nothing.
 
     Raises:
         UsageError: names the types of the log.
     """
     types = trace.jobs["gpu_type"].cast(pl.String).unique().drop_nulls().sort().to_list()
-    for name in request.gpu_memory if types else ():
-        if not any(same_gpu(name, kind) for kind in types):
+    if not types:
+        return {}
+    today, instead = at_end(trace, prices), dict[str, float]()
+    usd_of_log = [usd for usd in map(today.usd, types) if usd is not None]
+    for name in request.gpu_memory:
+        usd = today.usd(name) if request.prices.is_given else None
+        if usd is not None:
+            instead[name] = usd
+        if any(same_gpu(name, kind) for kind in types):
+            continue
+        if usd is None or usd >= max(usd_of_log, default=0.0):
+            why = "" if usd is None else f", and at ${usd:g} it is not cheaper"
             raise UsageError(
-                f"--gpu-memory {name}: no job has such a GPU; the log has {', '.join(types)}"
+                f"--gpu-memory {name}: no job has such a GPU{why}; the log has {listed(types)}\n"
+                f"  next: name one of these, or a cheaper type with its price, --price {name}=USD"
             )
+    return instead
 
 
 def _long_limits(kinds: pl.DataFrame) -> LongLimits:

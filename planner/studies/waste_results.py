@@ -8,7 +8,7 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.planner.waste.clock import WasteClock
 from gpuplan.planner.waste.energy import Energy
 from gpuplan.planner.waste.results import Counterfactual
-from gpuplan.planner.waste.right_size import RightSize
+from gpuplan.planner.waste.right_size import RightSize, RightSizeCoverage
 from gpuplan.planner.waste.tally import WasteKind, WasteRow
 
 
@@ -86,7 +86,8 @@ class WasteResults:
         long_limits: limits over 3 times the run time.
         sources: of what is known.
         metrics: what ``--metrics`` cover; null without them.
-        right_size: parts of GPUs that would do for jobs of one GPU; empty where no memory is known.
+        right_size: what less would do for jobs; empty where no memory is known.
+        right_size_coverage: of how many jobs it can be told; null where no memory is known.
         energy: of jobs; null where no power was measured.
         clock: when GPUs did nothing; null where the log records no waits, or none did.
         counterfactual: the waits without the waste; null where there is nothing to change, or it
@@ -113,6 +114,7 @@ class WasteResults:
     sources: tuple[WasteSource, ...]
     metrics: MetricCoverage | None
     right_size: tuple[RightSize, ...]
+    right_size_coverage: RightSizeCoverage | None
     energy: Energy | None
     clock: WasteClock | None
     counterfactual: Counterfactual | None

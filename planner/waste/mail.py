@@ -44,6 +44,8 @@ def check_mail_folder(folder: Path) -> None:
     """Refuse a folder that texts cannot be written to. Raises `OutputError`."""
     if not folder.parent.is_dir():
         raise OutputError(f"{folder}: the folder {folder.parent} does not exist; create it first")
+    if not os.access(folder.parent, os.W_OK):
+        raise OutputError(f"{folder}: the folder {folder.parent} may not be written to")
     if folder.is_dir() and not any(folder.iterdir()):
         return
     if os.path.lexists(folder):

@@ -1,168 +1,297 @@
-"""Jobs that a part of their GPU would do: a MIG slice, or a share of a GPU that has none.
+"""What would do for jobs that use little of their GPUs: fewer of them, a part, a cheaper type.
 
-Only jobs of which memory and use are known count, that use one GPU, and that use it. A slice fits
-where its memory and its compute are more than the job used, with some room. A GPU without slices
-can be shared by as many such jobs as fit into its memory and its time. How fast a job runs in a
-slice is not known: it is assumed to be as fast where it never needed more.
+Only jobs of which memory and use are known count, and that use their GPUs. Each job counts once,
+with what saves most:
+
+- **GPUs in use**: a job on several GPUs that never uses some of them holds the others alone.
+- **A part**: a MIG slice of a job's one GPU, or a share of a GPU that has none. Its memory must be
+  more than the job used, with some room. Where a table measures the job's class, its speed on such
+  a share counts, and a slower job holds the part for longer; else the part must have more compute
+  than the job used, with some room, and the job is assumed to be as fast there.
+- **A cheaper type**: whole GPUs with enough memory. They are assumed to be slower in proportion to
+  their price, and must be enough for the use of the job even so; its run time then stays.
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, same_gpu
-from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, column_of
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
+from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, UNKNOWN
+from gpuplan.planner.waste.class_speeds import ClassSpeed
+from gpuplan.planner.waste.gpu_parts import slices_of
 from gpuplan.planner.waste.tally import WasteTable
 from gpuplan.simkit.arrays import BoolArray, FloatArray
 
 ROOM = 1.25
 """Times what a job used, the least that a slice must have."""
 GB_PER_GIB = 2**30 / 1e9
-SHARES = (4, 3, 2)
-"""Jobs on one GPU that has no slices, the most first."""
 KNOWN = 0.95
 """Share of a job's GPU-hours that must be known."""
-SEVENTHS = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A part of a GPU.
-
-    Attributes:
-        name: ``1g.10gb``, or ``1/2`` of a GPU that has no slices.
-        memory_gb: its memory.
-        compute: its share of the compute.
-        on_one_gpu: how many fit on one GPU.
-    """
-
-    name: str
-    memory_gb: float
-    compute: float
-    on_one_gpu: int
+FEWER, PART, CHEAPER = WAYS = ("fewer GPUs", "part", "cheaper type")
+IN_USE = "GPUs in use"
 
 
 @dataclass(frozen=True, slots=True)
 class RightSize:
-    """Jobs of one GPU type that a slice would do.
+    """Jobs of one GPU type that less would do.
 
     Attributes:
         gpu_type: that they hold.
-        slice: the smallest part that fits them.
+        way: ``fewer GPUs``, ``part`` or ``cheaper type``.
+        slice: what would do: ``GPUs in use``, the part of one GPU, or the other type.
         jobs: how many.
         gpu_h: GPU-hours that they hold.
-        saved_gpu_h: of these, what they would not hold.
-        usd_per_month: what these cost; null without a price.
+        saved_gpu_h: of these, what they would not hold; none with a cheaper type, of which they
+            hold as many.
+        saved_gpu_h_per_month: the same in a month of 730.5 hours.
+        usd_per_month: dollars that they would not cost; null without a price.
+        measured_jobs: of them, those whose speed on the part is from a table.
+        speed: mean speed of these on the part over that on a whole GPU, by GPU-hours; null where
+            none is measured.
     """
 
     gpu_type: str
+    way: str
     slice: str
     jobs: int
     gpu_h: float
     saved_gpu_h: float
+    saved_gpu_h_per_month: float
     usd_per_month: float | None
+    measured_jobs: int
+    speed: float | None
 
 
-@cache
-def mig_slices() -> Mapping[str, tuple[Slice, ...]]:
-    """Return GPU type -> its MIG slices, the smallest first."""
-    source = files("gpuplan.analysis.job_table") / "mig_slices.toml"
-    tables = tomllib.loads(source.read_text(encoding="utf-8"))
-    return {
-        kind: tuple(
-            Slice(name, float(memory), sevenths / SEVENTHS, most)
-            for name, (memory, sevenths, most) in slices.items()
-        )
-        for kind, slices in tables.items()
-    }
+@dataclass(frozen=True, slots=True)
+class RightSizeCoverage:
+    """Of how many jobs the right size can be told; jobs that never use a GPU are in neither.
 
-
-def slices_of(gpu_type: str | None, memory_gb: float) -> tuple[Slice, ...]:
-    """Return the parts of a GPU, the smallest first: its MIG slices, else equal shares.
-
-    Args:
-        gpu_type: None where the log names none.
-        memory_gb: of the GPU.
+    Attributes:
+        jobs, gpu_h: that use GPUs and of which memory and use are known.
+        unknown_jobs, unknown_gpu_h: of which either is not known.
+        measured_jobs: of the known, those on one GPU of a class with a table.
     """
-    named = None if gpu_type is None else gpu_name(gpu_type, memory_gb)
-    for kind, slices in mig_slices().items():
-        if named is not None and same_gpu(kind, named):
-            whole = float(kind.rpartition("-")[2].removesuffix("GB"))
-            if abs(whole - memory_gb) <= 0.1 * whole:
-                return slices
-    return tuple(Slice(f"1/{count}", memory_gb / count, 1 / count, count) for count in SHARES)
+
+    jobs: int
+    gpu_h: float
+    unknown_jobs: int
+    unknown_gpu_h: float
+    measured_jobs: int
 
 
-def right_sizes(table: WasteTable, gpu_memory: Mapping[str, float]) -> tuple[RightSize, ...]:
-    """Return which parts of GPUs would do for jobs, most GPU-hours saved first.
+@dataclass(frozen=True, slots=True)
+class SizeTerms:
+    """What is known besides the log.
+
+    Attributes:
+        gpu_memory: GPU type -> GB, where the log does not tell.
+        speeds: of job classes, on shares of a GPU.
+        usd: GPU type -> dollars per GPU-hour, of those types that a job could have instead.
+    """
+
+    gpu_memory: Mapping[str, float] = field(default_factory=dict)
+    speeds: Mapping[str, ClassSpeed] = field(default_factory=dict)
+    usd: Mapping[str, float] = field(default_factory=dict)
+
+
+class _Way(NamedTuple):
+    """What would do for jobs: hours that they hold less, dollars that they cost less."""
+
+    way: str
+    name: str
+    fits: BoolArray
+    saved_gpu_h: FloatArray
+    saved_usd: FloatArray
+    speed: float | None
+
+
+def right_sizes(
+    table: WasteTable, terms: SizeTerms, series: pl.DataFrame | None = None
+) -> tuple[tuple[RightSize, ...], RightSizeCoverage | None]:
+    """Return what less would do for jobs, most saved first, and of how many it can be told.
 
     Args:
         table: what each job wasted.
-        gpu_memory: GPU type -> GB, where the log does not tell.
+        terms: what is known besides the log.
+        series: of metrics; None without any.
+
+    Returns:
+        No rows and no coverage where no memory is known of any job.
     """
-    jobs = table.jobs
-    if "gpu_mem_used_gib" not in jobs.columns or "gpu_util_mean" not in jobs.columns:
-        return ()
+    jobs = _with_series(table.jobs, series)
     used_gb, total_gb = (
         _numbers(jobs, name) * GB_PER_GIB for name in ("gpu_mem_used_gib", "gpu_mem_total_gib")
     )
+    if not np.any(used_gb > 0):
+        return (), None
     types = jobs["gpu_type"].cast(pl.String).to_list()
-    stated = {kind: _stated(kind, gpu_memory) for kind in set(types)}
+    stated = {kind: _stated(kind, terms.gpu_memory) for kind in set(types)}
     total_gb = np.where(
         np.isnan(total_gb), np.array([stated[kind] or np.nan for kind in types]), total_gb
     )
     percent = _numbers(jobs, "gpu_util_mean")
-    counts = _counting(table) & (used_gb > 0) & (total_gb > 0)
+    gpus = jobs["num_gpus"].fill_null(0).to_numpy()
+    gpus = jobs["num_gpus"].fill_null(0).to_numpy()
     held = table.held
-    rows: dict[tuple[str, str], list[int]] = {}
-    saved = np.zeros(held.size)
-    for place in np.flatnonzero(counts).tolist():
-        fitting = next(
-            (
-                part
-                for part in _slices(types[place], round(float(total_gb[place]), 1))
-                if part.memory_gb >= ROOM * used_gb[place]
-                and part.compute >= ROOM * percent[place] / 100
-            ),
-            None,
-        )
-        if fitting is not None:
-            saved[place] = held[place] * (1 - 1 / fitting.on_one_gpu)
-            rows.setdefault((types[place] or UNNAMED, fitting.name), []).append(place)
-    sizes = [_row(table, kind, name, places, saved) for (kind, name), places in rows.items()]
-    return tuple(sorted(sizes, key=lambda row: (-row.saved_gpu_h, row.gpu_type, row.slice)))
-
-
-_slices = cache(slices_of)
-
-
-def _row(
-    table: WasteTable, kind: str, name: str, places: list[int], saved: FloatArray
-) -> RightSize:
-    hours = np.zeros(saved.size)
-    hours[places] = saved[places]
-    return RightSize(
-        kind, name, len(places), float(table.held[places].sum()), float(hours.sum()),
-        table.month_usd(hours),
+    uses = (held > 0) & (table.hours(IDLE) < KNOWN * held)
+    is_told = (used_gb > 0) & (total_gb > 0) & np.isfinite(percent)
+    is_told &= table.hours(UNKNOWN) <= (1 - KNOWN) * held
+    counts: BoolArray = uses & is_told
+    usd = np.zeros(held.size) if table.usd is None else table.usd
+    frame = jobs.select(
+        pl.col("gpu_type").cast(pl.String),
+        pl.lit(None, pl.String).alias("job_class")
+        if "job_class" not in jobs.columns
+        else pl.col("job_class").cast(pl.String),
+        memory_gb=pl.Series(total_gb).round(1),
+        place=pl.int_range(pl.len(), dtype=pl.Int64),
+    )
+    alike = frame.filter(pl.Series(counts)).partition_by(
+        "gpu_type", "job_class", "memory_gb", as_dict=True, maintain_order=True
+    )
+    sums: dict[tuple[str, str, str], _Sum] = {}
+    measured_jobs = 0
+    for (gpu_type, job_class, memory_gb), rows in alike.items():
+        at = rows["place"].to_numpy()
+        speed = terms.speeds.get(job_class or "")
+        is_single = gpus[at] == 1
+        measured_jobs += 0 if speed is None else int(is_single.sum())
+        group = _Alike(
+            gpu_type, float(memory_gb), ROOM * used_gb[at], ROOM * percent[at] / 100, held[at],
+            usd[at], table.hours(PARTLY_IDLE)[at], is_single, speed,
+        )  # fmt: skip
+        _add_best(sums, group, terms)
+    coverage = RightSizeCoverage(
+        int(counts.sum()), float(held[counts].sum()), int((uses & ~is_told).sum()),
+        float(held[uses & ~is_told].sum()), measured_jobs,
     )  # fmt: skip
+    return _rows(table, sums), coverage
 
 
-def _counting(table: WasteTable) -> BoolArray:
-    """Return the jobs of one GPU that they use, of which nearly all is known."""
-    kinds = table.kinds
-    unknown = kinds[column_of("unknown")].to_numpy()
-    idle = kinds[column_of(IDLE)].to_numpy() + kinds[column_of(PARTLY_IDLE)].to_numpy()
-    held = table.held
-    gpus = table.jobs["num_gpus"].fill_null(0).to_numpy()
-    counting: BoolArray = (held > 0) & (unknown <= (1 - KNOWN) * held) & (idle == 0) & (gpus == 1)
-    return counting
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Jobs of one GPU type, memory and class; memory and compute with room, arrays of one shape."""
+
+    gpu_type: str | None
+    memory_gb: float
+    least_gb: FloatArray
+    least_compute: FloatArray
+    gpu_h: FloatArray
+    usd: FloatArray
+    unused_gpu_h: FloatArray
+    is_single: BoolArray
+    speed: ClassSpeed | None
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What jobs would save together; ``speed_h`` is speed times GPU-hours."""
+
+    jobs: int = 0
+    gpu_h: float = 0.0
+    saved_gpu_h: float = 0.0
+    saved_usd: float = 0.0
+    measured_jobs: int = 0
+    measured_h: float = 0.0
+    speed_h: float = 0.0
+
+
+def _add_best(sums: dict[tuple[str, str, str], _Sum], jobs: _Alike, terms: SizeTerms) -> None:
+    """Add each job to the way that saves it most: dollars, then GPU-hours; ties: the first."""
+    ways = [*_fewer(jobs), *_parts(jobs), *_cheaper(jobs, terms)]
+    best = np.full(jobs.gpu_h.size, -1)
+    most_usd, most_h = np.zeros(jobs.gpu_h.size), np.zeros(jobs.gpu_h.size)
+    for place, way in enumerate(ways):
+        is_more = (way.saved_usd > most_usd) | (
+            (way.saved_usd == most_usd) & (way.saved_gpu_h > most_h)
+        )
+        chosen = way.fits & is_more
+        best[chosen] = place
+        most_usd[chosen], most_h[chosen] = way.saved_usd[chosen], way.saved_gpu_h[chosen]
+    for place, way in enumerate(ways):
+        chosen = best == place
+        count, gpu_h = int(chosen.sum()), float(jobs.gpu_h[chosen].sum())
+        if not count:
+            continue
+        row = sums.setdefault((jobs.gpu_type or UNNAMED, way.way, way.name), _Sum())
+        row.jobs += count
+        row.gpu_h += gpu_h
+        row.saved_gpu_h += float(way.saved_gpu_h[chosen].sum())
+        row.saved_usd += float(way.saved_usd[chosen].sum())
+        if way.speed is not None:
+            row.measured_jobs += count
+            row.measured_h += gpu_h
+            row.speed_h += way.speed * gpu_h
+
+
+def _fewer(jobs: _Alike) -> Iterator[_Way]:
+    """Yield the GPUs in use of jobs that never use the others."""
+    unused = jobs.unused_gpu_h
+    yield _Way(FEWER, IN_USE, unused > 0, unused, unused * jobs.usd, None)
+
+
+def _parts(jobs: _Alike) -> Iterator[_Way]:
+    """Yield the parts of one GPU for jobs that use all of theirs, the smallest first."""
+    may = jobs.is_single & (jobs.unused_gpu_h == 0)
+    for part in slices_of(jobs.gpu_type, jobs.memory_gb) if may.any() else ():
+        fits = may & (part.memory_gb >= jobs.least_gb)
+        longer, speed = 1.0, None
+        if jobs.speed is None:
+            fits &= part.compute >= jobs.least_compute
+        elif jobs.speed.is_enough(part.compute):
+            longer, speed = jobs.speed.times_longer(part.compute), jobs.speed.speed(part.compute)
+        else:
+            continue
+        saved = jobs.gpu_h * (1 - longer / part.on_one_gpu)
+        yield _Way(PART, part.name, fits, saved, saved * jobs.usd, speed)
+
+
+def _cheaper(jobs: _Alike, terms: SizeTerms) -> Iterator[_Way]:
+    """Yield the cheaper types for jobs that use all of their GPUs."""
+    for name, usd in terms.usd.items():
+        if jobs.gpu_type is None or same_gpu(name, jobs.gpu_type):
+            continue
+        fits = (jobs.unused_gpu_h == 0) & (usd < jobs.usd)
+        fits &= terms.gpu_memory[name] >= jobs.least_gb
+        fits &= usd >= jobs.usd * jobs.least_compute
+        yield _Way(CHEAPER, name, fits, np.zeros(fits.size), jobs.gpu_h * (jobs.usd - usd), None)
+
+
+def _rows(table: WasteTable, sums: Mapping[tuple[str, str, str], _Sum]) -> tuple[RightSize, ...]:
+    months = table.months
+    rows = [
+        RightSize(
+            gpu_type, way, name, row.jobs, row.gpu_h, row.saved_gpu_h,
+            row.saved_gpu_h / months if months else 0.0,
+            row.saved_usd / months if table.usd is not None and months else None,
+            row.measured_jobs, row.speed_h / row.measured_h if row.measured_jobs else None,
+        )
+        for (gpu_type, way, name), row in sums.items()
+    ]  # fmt: skip
+    return tuple(
+        sorted(
+            rows,
+            key=lambda row: (-(row.usd_per_month or 0), -row.saved_gpu_h, row.gpu_type, row.slice),
+        )
+    )
+
+
+def _with_series(jobs: pl.DataFrame, series: pl.DataFrame | None) -> pl.DataFrame:
+    """Return the jobs with memory and use from series where they cover nearly all of a job."""
+    if series is None:
+        return jobs
+    names = ("gpu_util_mean", "gpu_mem_used_gib", "gpu_mem_total_gib")
+    covering = series.filter(pl.col("covered_share") >= KNOWN).select("job_id", *names)
+    joined = jobs.join(covering, on="job_id", how="left", suffix="_series", maintain_order="left")
+    return joined.with_columns(
+        pl.coalesce(name, f"{name}_series").alias(name) for name in names if name in jobs.columns
+    )
 
 
 def _stated(kind: str | None, gpu_memory: Mapping[str, float]) -> float | None:

@@ -8,12 +8,14 @@ import functools
 import io
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support_document import write_trace
 from support_traces import write_trace as write_trace_of
 
@@ -197,25 +199,38 @@ def runs(folder: Path) -> Iterator[tuple[str, list[str]]]:
 
 @functools.cache
 def outputs() -> tuple[Path, list[tuple[str, list[str], dict[str, Any], str]]]:
-    """Run all; return their folder, and command, arguments, JSON and text of each run."""
+    """Run all; return their folder, and command, arguments, JSON and text of each run.
+
+    One run gives both: the text is made of the report that is printed as JSON.
+    """
     from gpuplan.cli.app.main import main
+    from gpuplan.cli.documents import emit
+    from gpuplan.cli.formats.render import as_text
+    from gpuplan.cli.options.shared_options import ResultFormat
 
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+
+    texts: list[str] = []
 
     def printed(*words: str) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as out:
             assert main([*words, "-q"]) == 0, words
         return out.getvalue()
 
-    rows = [
-        (
-            *(command, arguments),
-            json.loads(printed(command, *arguments, "--output-format", "json")),
-            printed(command, *arguments),
-        )
-        for command, arguments in runs(folder)
-    ]
+    def both_forms(report, form, stream, full):
+        if stream is sys.stdout and form is ResultFormat.json:
+            texts.append(as_text(report.shown(full), stream))
+        return form_of(report, form, stream, full)
+
+    rows, form_of = [], emit._text
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(emit, "_text", both_forms)
+        for command, arguments in runs(folder):
+            texts.clear()
+            document = json.loads(printed(command, *arguments, "--output-format", "json"))
+            text = texts[0] if len(texts) == 1 else printed(command, *arguments)
+            rows.append((command, arguments, document, text))
     return folder, rows
 
 
