@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
-from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY
+from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY, SHARE_PLACE
 from gpuplan.simkit.quota.kai_state import (
     ACTION,
     ACTIVE_COUNT,
@@ -17,7 +17,9 @@ from gpuplan.simkit.quota.kai_state import (
     CHILD_FIRST,
     CHILD_LAST,
     CLASS_COUNT,
+    CLASS_FAILED,
     CLASS_JOB,
+    CLASS_LEFT,
     CLASS_PLACE,
     CLASSES,
     CREATED,
@@ -46,11 +48,13 @@ from gpuplan.simkit.quota.kai_state import (
     LIST_PENDING,
     PARENT,
     PENDING_COUNT,
+    RANK_PLACE,
     SECTION,
     SETTLED,
     SHIELD,
     UNBOUNDED,
     UPWARDS,
+    VERSION,
     VICTIM_CURSOR,
     allocatable,
     is_shielded,
@@ -180,14 +184,11 @@ def _count_in_class(state: Any, j: int, step: int) -> None:
 
 
 @borrowing_helper
-def _dominant(state: Any, q: int, amount: float, capacity: float) -> float:
-    """Return what a queue would hold with some more over what it may hold, or over all GPUs."""
-    held = state.queues[q, ALLOCATED] + amount
+def _dominant(held: float, capacity: float, everything: float) -> float:
+    """Return what a queue holds over what it may hold, or over all GPUs."""
     if capacity >= UNBOUNDED:
-        capacity = float(state.count[ALL_CAPACITY])
-    if capacity == 0:
-        return held * 1000.0  # type: ignore[no-any-return]
-    return held / capacity  # type: ignore[no-any-return]
+        capacity = everything
+    return held * 1000.0 if capacity == 0 else held / capacity
 
 
 @borrowing_helper
@@ -207,36 +208,34 @@ def left_of(jobs: Any, j: int) -> int:
 
 
 @borrowing_helper
-def _queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: int) -> bool:
-    """Return whether a queue with its next job comes before another with its own."""
-    queues, jobs = state.queues, state.jobs
-    need, other_need = _need(jobs, j, mode), _need(jobs, other_job, mode)
-    gone = other_gone = 0.0
+def _rank(tree: Any, queues: Any, jobs: Any, q: int, mode: int, everything: float) -> None:
+    """Note where a queue with its best job comes in an order: by rank, then by share."""
+    j = tree[q, BEST_PLACE + mode]
+    if j < 0:
+        return
+    held, capacity = queues[q, ALLOCATED], allocatable(queues, q)
+    need = _need(jobs, j, mode)
+    # 0 or more with something wanted; higher priorities; those that may hold what they would hold.
+    rank = 0 if within_deserved(queues, q, held + need) else 1 << 61
+    rank -= 2 * int(queues[q, PRIORITY])
+    rank += capacity == 0 and held + need > 0
     if mode == EVICTING:
-        gone = queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE]
-        other_gone = queues[other, POPPED] + left_of(jobs, other_job) * jobs[other_job, JOB_SIZE]
-    is_starved = within_deserved(queues, q, queues[q, ALLOCATED] + need)
-    is_other = within_deserved(queues, other, queues[other, ALLOCATED] + other_need)
-    if is_starved != is_other:
-        return is_starved
-    if queues[q, PRIORITY] != queues[other, PRIORITY]:
-        return queues[q, PRIORITY] > queues[other, PRIORITY]  # type: ignore[no-any-return]
+        need = -(queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE])
+    tree[q, RANK_PLACE + mode] = rank
+    queues[q, SHARE_PLACE + mode] = _dominant(held + need, capacity, everything)
+
+
+@borrowing_helper
+def _tie_before(tree: Any, queues: Any, q: int, other: int, everything: float) -> bool:
+    """Return whether a queue comes before another of the same rank and share."""
     capacity, other_capacity = allocatable(queues, q), allocatable(queues, other)
-    is_bad = capacity == 0 and queues[q, ALLOCATED] + need > 0
-    is_other_bad = other_capacity == 0 and queues[other, ALLOCATED] + other_need > 0
-    if is_bad != is_other_bad:
-        return is_other_bad
-    share = _dominant(state, q, need - gone, capacity)
-    other_share = _dominant(state, other, other_need - other_gone, other_capacity)
-    if share != other_share:
-        return share < other_share
-    share = _dominant(state, q, 0.0, capacity)
-    other_share = _dominant(state, other, 0.0, other_capacity)
+    share = _dominant(queues[q, ALLOCATED], capacity, everything)
+    other_share = _dominant(queues[other, ALLOCATED], other_capacity, everything)
     if share != other_share:
         return share < other_share
     if capacity != other_capacity:
-        return capacity < other_capacity
-    return state.tree[q, CREATED] < state.tree[other, CREATED]  # type: ignore[no-any-return]
+        return capacity < other_capacity  # type: ignore[no-any-return]
+    return tree[q, CREATED] < tree[other, CREATED]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -288,45 +287,77 @@ def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
 
 
 @borrowing_helper
-def _pick(state: Any, q: int, mode: int) -> None:
+def _pick(tree: Any, queues: Any, child: Any, q: int, mode: int, everything: float) -> None:
     """Set the best job below a queue, or below none, to that of its best child."""
-    tree = state.tree
-    column = BEST_PLACE + mode
+    rank, share = RANK_PLACE + mode, SHARE_PLACE + mode
     top = -1
     for at in range(tree[q, CHILD_FIRST], tree[q, CHILD_LAST]):
-        child = state.child[at]
-        j = tree[child, column]
-        if j >= 0 and (
-            top < 0
-            or _queue_before(state, child, j, top, tree[top, column], mode) != (mode == EVICTING)
-        ):
-            top = child
-    tree[q, column] = tree[top, column] if top >= 0 else -1
+        other = child[at]
+        if tree[other, BEST_PLACE + mode] < 0:
+            continue
+        if top < 0:
+            top = other
+            continue
+        if tree[other, rank] != tree[top, rank]:
+            is_before = tree[other, rank] < tree[top, rank]
+        elif queues[other, share] != queues[top, share]:
+            is_before = queues[other, share] < queues[top, share]
+        else:
+            is_before = _tie_before(tree, queues, other, top, everything)
+        if is_before != (mode == EVICTING):
+            top = other
+    tree[q, BEST_PLACE + mode] = tree[top, BEST_PLACE + mode] if top >= 0 else -1
 
 
 @borrowing_helper
 def _climb(state: Any, q: int, mode: int) -> int:
-    """Look again at all that is above a queue; returns the first job of the order."""
-    roots = state.tree.shape[0] - 1
-    q = state.tree[q, PARENT]
+    """Look again at a queue and all that is above it; returns the first job of the order."""
+    tree, queues, everything = state.tree, state.queues, float(state.count[ALL_CAPACITY])
+    roots = tree.shape[0] - 1
+    _rank(tree, queues, state.jobs, q, mode, everything)
+    q = tree[q, PARENT]
     while q >= 0:
-        _pick(state, q, mode)
-        q = state.tree[q, PARENT]
-    _pick(state, roots, mode)
-    return state.tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
+        _pick(tree, queues, state.child, q, mode, everything)
+        _rank(tree, queues, state.jobs, q, mode, everything)
+        q = tree[q, PARENT]
+    _pick(tree, queues, state.child, roots, mode, everything)
+    return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _look_at_all(state: Any, mode: int) -> int:
     """Pick the best below every queue that is not a leaf; returns the first job of the order."""
-    tree = state.tree
+    tree, queues, everything = state.tree, state.queues, float(state.count[ALL_CAPACITY])
     roots = tree.shape[0] - 1
     for i in range(roots):
         q = tree[i, UPWARDS]
         if tree[q, CHILD_LAST] > tree[q, CHILD_FIRST]:
-            _pick(state, q, mode)
-    _pick(state, roots, mode)
+            _pick(tree, queues, state.child, q, mode, everything)
+        _rank(tree, queues, state.jobs, q, mode, everything)
+    _pick(tree, queues, state.child, roots, mode, everything)
     return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def skip_failed(state: Any, q: int) -> None:
+    """Pass the next job of a queue, of a class that fails, and those after it that fail as well.
+
+    What needs no more than the one before it has the same turn: no other queue comes in between.
+    """
+    jobs, classes, tree = state.jobs, state.classes, state.tree
+    at, end = tree[q, CURSOR], tree[q, SECTION] + tree[q, PENDING_COUNT]
+    action, version = state.count[ACTION], state.count[VERSION]
+    need = need_of(jobs, state.lists[at, LIST_PENDING])
+    while at < end:
+        j = state.lists[at, LIST_PENDING]
+        if jobs[j, JOB_TRIED] != action:
+            kind = jobs[j, JOB_CLASS]
+            if classes[kind, CLASS_FAILED] != version or need_of(jobs, j) > need:
+                break
+            jobs[j, JOB_TRIED] = action
+            classes[kind, CLASS_LEFT] -= 1
+        at += 1
+    tree[q, CURSOR] = at
 
 
 @borrowing_helper

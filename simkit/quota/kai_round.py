@@ -6,7 +6,13 @@ from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.quota.kai_candidates import CONSOLIDATE, PREEMPT, RECLAIM, may_search
-from gpuplan.simkit.quota.kai_order import enlist, first_pending, next_pending, relist
+from gpuplan.simkit.quota.kai_order import (
+    enlist,
+    first_pending,
+    next_pending,
+    relist,
+    skip_failed,
+)
 from gpuplan.simkit.quota.kai_search import search
 from gpuplan.simkit.quota.kai_share import ALLOCATED, FAIR, FIXED, REQUESTED, divide
 from gpuplan.simkit.quota.kai_state import (
@@ -121,27 +127,29 @@ def _act(state: Any, action: int) -> None:
     j = first_pending(state)
     while j >= 0:
         kind, q = jobs[j, JOB_CLASS], jobs[j, JOB_QUEUE]
-        done = False
-        is_new, is_tried = classes[kind, CLASS_FAILED] != state.count[VERSION], True
-        if is_new:
-            if action == ALLOCATE:
-                done = place_job(state, j, False)
-                if done:
-                    touch(state, j)
-                    jobs[j, JOB_MARKS] |= FRESH
-                    relist(state, j)
-                    is_tried = not jobs[j, JOB_LISTED] & IN_PENDING
-            elif may_search(state, j, action):
-                done = search(state, j, action)
+        if classes[kind, CLASS_FAILED] == state.count[VERSION]:
+            skip_failed(state, q)
+            j = next_pending(state, q)
+            continue
+        done, is_tried = False, True
+        if action == ALLOCATE:
+            done = place_job(state, j, False)
             if done:
-                state.count[VERSION] += 1
-                state.count[LOOKED] = 0
-            else:
-                classes[kind, CLASS_FAILED] = state.count[VERSION]
+                touch(state, j)
+                jobs[j, JOB_MARKS] |= FRESH
+                relist(state, j)
+                is_tried = not jobs[j, JOB_LISTED] & IN_PENDING
+        elif may_search(state, j, action):
+            done = search(state, j, action)
+        if done:
+            state.count[VERSION] += 1
+            state.count[LOOKED] = 0
+        else:
+            classes[kind, CLASS_FAILED] = state.count[VERSION]
         if is_tried:
             jobs[j, JOB_TRIED] = state.count[ACTION]
             classes[kind, CLASS_LEFT] -= 1
-        if is_new and _is_hopeless(state, action):
+        if _is_hopeless(state, action):
             return
         j = first_pending(state) if done and action != ALLOCATE else next_pending(state, q)
 

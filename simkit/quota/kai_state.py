@@ -38,13 +38,13 @@ SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
 IN_PENDING, IN_ACTIVE = 1, 2
 # Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
 # positions of the next job to place and of the next victim in the lists of a queue; the best are
-# the first jobs of each order below it. Shields: for how many seconds after their start jobs are no
+# the first jobs of each order below it, and ranks where queues with these come in it. Shields: for how many seconds after their start jobs are no
 # victims of reclaim, of preempt, of this search.
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
-    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, RECLAIM_SHIELD,
-    PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
-) = range(18)  # fmt: skip
+    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, RANK_PLACE, RANK_REPLACE,
+    RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
+) = range(21)  # fmt: skip
 # Columns of the lists: pending jobs and possible victims of each queue, in sections by queue; jobs
 # changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
