@@ -67,6 +67,7 @@ from gpuplan.simkit.quota.kai_state import (
     request,
     touch,
 )
+from gpuplan.simkit.reference import by_reference
 
 ALLOCATE = -1  # the first action; the others are those of the search
 
@@ -165,14 +166,15 @@ def run_round(state: Any, k: float) -> None:
 
 
 @borrowing_kernel
-def kai_round(state: Any, k: float) -> None:
+def kai_round(tables: Any, k: float) -> None:
     """Run one round; the states of tasks tell what was decided."""
-    run_round(state, k)
+    run_round(by_reference(tables), k)
 
 
 @borrowing_kernel
-def settle(state: Any) -> None:
+def settle(tables: Any) -> None:
     """End a round: evicted tasks have stopped and wait, those that were placed run."""
+    state = by_reference(tables)
     jobs, tasks, nodes = state.jobs, state.tasks, state.nodes
     state.rooms[:] = 0
     state.count[TOUCHED_JOBS] = state.count[CLASSES] = 0
