@@ -47,6 +47,8 @@ from gpuplan.simkit.quota.kai_state import (
     MOVED_SLOTS,
     NODE_FREED,
     PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
     SECTION,
     SEVERAL,
     SHIELD,
@@ -108,7 +110,7 @@ def may_search(state: Any, j: int, action: int) -> bool:
             return False
         if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
-        return _might_reclaim(state, q, need, missing)
+        return _might_reclaim(state, q, need, missing) and might_make_room(state, j, action)
     last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
     if (
         last < tree[q, SECTION]
@@ -120,7 +122,26 @@ def may_search(state: Any, j: int, action: int) -> bool:
         if not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
         q = tree[q, PARENT]
-    return True
+    return might_make_room(state, j, action)
+
+
+@borrowing_helper
+def mark_victims(state: Any, j: int, action: int) -> int:
+    """Mark the queues with possible victims of a search; returns which priority is none's."""
+    queues, tree, jobs = state.queues, state.tree, state.jobs
+    leaf, need = jobs[j, JOB_QUEUE], need_of(jobs, j)
+    for q in range(tree.shape[0] - 1):
+        queues[q, POPPED] = 0.0
+        tree[q, SHIELD] = 0
+        is_victim = tree[q, ACTIVE_COUNT] > 0
+        if action == RECLAIM:
+            is_victim = is_victim and may_lose(state, leaf, q, need)
+            tree[q, SHIELD] = tree[q, RECLAIM_SHIELD]
+        elif action == PREEMPT:
+            is_victim = is_victim and q == leaf
+            tree[q, SHIELD] = tree[q, PREEMPT_SHIELD]
+        tree[q, IS_VICTIM] = is_victim
+    return jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -237,9 +258,10 @@ def may_lose(state: Any, q: int, other: int, need: float) -> bool:
 
 
 @borrowing_helper
-def might_make_room(state: Any, j: int, most_priority: int) -> bool:
+def might_make_room(state: Any, j: int, action: int) -> bool:
     """Return whether a job would have room with all possible victims of a search gone."""
     jobs, tasks, nodes, tree = state.jobs, state.tasks, state.nodes, state.tree
+    most_priority = mark_victims(state, j, action)
     size, slots = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j)
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)

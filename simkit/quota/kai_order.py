@@ -29,8 +29,10 @@ from gpuplan.simkit.quota.kai_state import (
     IN_PENDING,
     IS_VICTIM,
     JOB_ACTIVE,
+    JOB_AFTER,
     JOB_AGE,
     JOB_ALIVE,
+    JOB_BEFORE,
     JOB_CLASS,
     JOB_FIXED,
     JOB_FULL,
@@ -134,7 +136,7 @@ def unlist(state: Any, j: int) -> None:
     listed = state.jobs[j, JOB_LISTED]
     if listed & IN_PENDING:
         _remove(state, j, LIST_PENDING, PENDING_COUNT)
-        _count_in_class(state, j, -1)
+        _leave_class(state, j)
     if listed & IN_ACTIVE:
         _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.jobs[j, JOB_LISTED] = 0
@@ -156,7 +158,7 @@ def enlist(state: Any, j: int) -> None:
     together = jobs[j, JOB_ACTIVE] + jobs[j, JOB_PENDING]
     if jobs[j, JOB_PENDING] > 0 and together >= min(jobs[j, JOB_LEAST], jobs[j, JOB_ALIVE]):
         _insert(state, j, LIST_PENDING, PENDING_COUNT)
-        _count_in_class(state, j, 1)
+        _join_class(state, j)
         listed = IN_PENDING
     if jobs[j, JOB_ACTIVE] > 0 and not jobs[j, JOB_FIXED]:
         _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
@@ -165,18 +167,36 @@ def enlist(state: Any, j: int) -> None:
 
 
 @borrowing_helper
-def _count_in_class(state: Any, j: int, step: int) -> None:
-    """Count the pending jobs of a class, and keep the list of those that have any."""
-    classes, lists = state.classes, state.lists
-    kind = state.jobs[j, JOB_CLASS]
-    classes[kind, CLASS_COUNT] += step
-    if step > 0:
-        classes[kind, CLASS_JOB] = j
-        if classes[kind, CLASS_COUNT] == 1:
-            classes[kind, CLASS_PLACE] = state.count[CLASSES]
-            lists[state.count[CLASSES], LIST_CLASSES] = kind
-            state.count[CLASSES] += 1
-    elif classes[kind, CLASS_COUNT] == 0:
+def _join_class(state: Any, j: int) -> None:
+    """Put a job first among the pending ones of its class; list a class that had none."""
+    jobs, classes, lists = state.jobs, state.classes, state.lists
+    kind = jobs[j, JOB_CLASS]
+    if classes[kind, CLASS_COUNT] == 0:
+        classes[kind, CLASS_PLACE] = state.count[CLASSES]
+        lists[state.count[CLASSES], LIST_CLASSES] = kind
+        state.count[CLASSES] += 1
+        jobs[j, JOB_AFTER] = -1
+    else:
+        first = classes[kind, CLASS_JOB]
+        jobs[j, JOB_AFTER], jobs[first, JOB_BEFORE] = first, j
+    jobs[j, JOB_BEFORE] = -1
+    classes[kind, CLASS_JOB] = j
+    classes[kind, CLASS_COUNT] += 1
+
+
+@borrowing_helper
+def _leave_class(state: Any, j: int) -> None:
+    """Take a job out of the pending ones of its class; a class that has none is listed no more."""
+    jobs, classes, lists = state.jobs, state.classes, state.lists
+    kind, before, after = jobs[j, JOB_CLASS], jobs[j, JOB_BEFORE], jobs[j, JOB_AFTER]
+    if after >= 0:
+        jobs[after, JOB_BEFORE] = before
+    if before >= 0:
+        jobs[before, JOB_AFTER] = after
+    else:
+        classes[kind, CLASS_JOB] = after
+    classes[kind, CLASS_COUNT] -= 1
+    if classes[kind, CLASS_COUNT] == 0:
         state.count[CLASSES] -= 1
         last = lists[state.count[CLASSES], LIST_CLASSES]
         lists[classes[kind, CLASS_PLACE], LIST_CLASSES] = last

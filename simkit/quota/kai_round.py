@@ -25,6 +25,7 @@ from gpuplan.simkit.quota.kai_state import (
     CHILD_LAST,
     CLASS_COUNT,
     CLASS_FAILED,
+    CLASS_HOPEFUL,
     CLASS_JOB,
     CLASS_LEFT,
     CLASSES,
@@ -88,11 +89,20 @@ def _divide(state: Any, k: float) -> None:
 
 
 @borrowing_helper
-def _may_try(state: Any, j: int, action: int) -> bool:
-    """Return whether an action may place a job, as far as a quick look tells."""
+def _may_try(state: Any, kind: int, action: int) -> bool:
+    """Return whether an action may place the jobs of a class, as far as a quick look tells."""
+    classes, version = state.classes, state.count[VERSION]
+    if classes[kind, CLASS_FAILED] == version:
+        return False
+    if classes[kind, CLASS_HOPEFUL] == version:
+        return True
+    j = classes[kind, CLASS_JOB]
     if action == ALLOCATE:
-        return fits_nodes(state, j) and fits_queue(state, j, need_of(state.jobs, j))
-    return may_search(state, j, action)
+        may = fits_nodes(state, j) and fits_queue(state, j, need_of(state.jobs, j))
+    else:
+        may = may_search(state, j, action)
+    classes[kind, CLASS_HOPEFUL if may else CLASS_FAILED] = version
+    return may
 
 
 @borrowing_helper
@@ -105,10 +115,8 @@ def _is_hopeless(state: Any, action: int) -> bool:
     for i in range(state.count[LOOKED], state.count[CLASSES]):
         kind = state.lists[i, LIST_CLASSES]
         state.count[LOOKED] = i
-        if classes[kind, CLASS_LEFT] > 0 and classes[kind, CLASS_FAILED] != state.count[VERSION]:
-            if _may_try(state, classes[kind, CLASS_JOB], action):
-                return False
-            classes[kind, CLASS_FAILED] = state.count[VERSION]
+        if classes[kind, CLASS_LEFT] > 0 and _may_try(state, kind, action):
+            return False
     state.count[LOOKED] = state.count[CLASSES]
     return True
 
@@ -128,7 +136,7 @@ def _act(state: Any, action: int) -> None:
     j = first_pending(state)
     while j >= 0:
         kind, q = jobs[j, JOB_CLASS], jobs[j, JOB_QUEUE]
-        if classes[kind, CLASS_FAILED] == state.count[VERSION]:
+        if not _may_try(state, kind, action):
             skip_failed(state, q)
             j = next_pending(state, q)
             continue
@@ -140,7 +148,7 @@ def _act(state: Any, action: int) -> None:
                 jobs[j, JOB_MARKS] |= FRESH
                 relist(state, j)
                 is_tried = not jobs[j, JOB_LISTED] & IN_PENDING
-        elif may_search(state, j, action):
+        else:
             done = search(state, j, action)
         if done:
             state.count[VERSION] += 1

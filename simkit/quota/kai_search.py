@@ -9,10 +9,8 @@ from gpuplan.simkit.quota.kai_candidates import (
     ANY_PRIORITY,
     CONSOLIDATE,
     PREEMPT,
-    RECLAIM,
     is_valid_choice,
-    may_lose,
-    might_make_room,
+    mark_victims,
 )
 from gpuplan.simkit.quota.kai_order import (
     first_victim,
@@ -28,14 +26,12 @@ from gpuplan.simkit.quota.kai_share import (
     POPPED,
 )
 from gpuplan.simkit.quota.kai_state import (
-    ACTIVE_COUNT,
     ALL_FUTURE,
     BATCH_END,
     BATCH_JOB,
     BATCH_TASK,
     FRESH,
     FUTURE,
-    IS_VICTIM,
     JOB_ACTIVE,
     JOB_FIRST,
     JOB_GATHERED,
@@ -43,7 +39,6 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_LEAST,
     JOB_MARKS,
     JOB_PENDING,
-    JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
     MOST_MOVED,
@@ -54,10 +49,7 @@ from gpuplan.simkit.quota.kai_state import (
     NODE_NEW,
     NODE_ORDER,
     PARENT,
-    PREEMPT_SHIELD,
-    RECLAIM_SHIELD,
     SETTLED,
-    SHIELD,
     STAMP,
     TASK_BATCH,
     TASK_CAUSE,
@@ -87,22 +79,7 @@ def search(state: Any, j: int, action: int) -> bool:
     nodes, tree = state.nodes, state.tree
     need = need_of(jobs, j)
     missing = need - state.count[ALL_FUTURE]
-    leaf = jobs[j, JOB_QUEUE]
-    for q in range(tree.shape[0] - 1):
-        queues[q, POPPED] = 0.0
-        tree[q, IS_VICTIM] = 0
-        if tree[q, ACTIVE_COUNT] > 0 and (
-            action == CONSOLIDATE
-            or (action == PREEMPT and q == leaf)
-            or (action == RECLAIM and may_lose(state, leaf, q, need))
-        ):
-            tree[q, IS_VICTIM] = 1
-        tree[q, SHIELD] = 0
-        if action != CONSOLIDATE:
-            tree[q, SHIELD] = tree[q, RECLAIM_SHIELD if action == RECLAIM else PREEMPT_SHIELD]
-    below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
-    if action != CONSOLIDATE and not might_make_room(state, j, below):
-        return False
+    below = mark_victims(state, j, action)
     size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
     # How many tasks of the job would have room with all gathered victims gone; those that must be
     # placed again take at least as much of it as tasks of the job would.

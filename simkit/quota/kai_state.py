@@ -25,12 +25,13 @@ IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_NEW, 
 ) = range(11)  # fmt: skip
 # Columns of jobs; those from the active tasks on change. Alive: not finished. Tried: the last
 # action that tried the job. Full: whether it had as many active tasks as it needs when listed.
-# Logged: what it held in the log of changes.
+# Logged: what it held in the log of changes. Before, after: its neighbors among the pending jobs of
+# its class.
 (
     JOB_QUEUE, JOB_PRIORITY, JOB_FIXED, JOB_SIZE, JOB_LEAST, JOB_FIRST, JOB_LAST, JOB_AGE,
     JOB_CLASS, JOB_ACTIVE, JOB_PENDING, JOB_ALIVE, JOB_GATHERED, JOB_MARKS, JOB_TRIED, JOB_LISTED,
-    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_COLUMNS,
-) = range(20)  # fmt: skip
+    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_BEFORE, JOB_AFTER, JOB_COLUMNS,
+) = range(22)  # fmt: skip
 # Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed,
 # listed as a victim of which the tasks beyond those it needs are gathered.
 SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
@@ -49,8 +50,11 @@ IN_PENDING, IN_ACTIVE = 1, 2
 # changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
 # Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
-# or one job whose tasks do not. Left: those not tried in this action.
-CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = range(6)
+# or one job whose tasks do not. Job: one that is pending. Left: those not tried in this action.
+# Failed, hopeful: the last version at which none can be placed, or at which one might be.
+CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, CLASS_COLUMNS = range(
+    7
+)
 # Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
 # node and size of the tasks that any consolidation might move.
 BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(6)
