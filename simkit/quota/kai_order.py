@@ -415,17 +415,34 @@ def next_victim(state: Any, q: int, j: int, most_priority: int) -> int:
 
 
 @borrowing_helper
-def next_again(state: Any, batches: int) -> int:
+def first_again(state: Any, batches: int) -> int:
     """Return the first victim that has no place yet; -1: there is none."""
-    tree, jobs = state.tree, state.jobs
+    tree = state.tree
     for q in range(tree.shape[0] - 1):
         tree[q, BEST_REPLACE] = -1
     for b in range(batches):
-        j = state.batches[b, BATCH_JOB]
-        q = jobs[j, JOB_QUEUE]
-        best = tree[q, BEST_REPLACE]
-        if not jobs[j, JOB_MARKS] & SETTLED and (
-            best < 0 or _is_before(jobs, j, _fullness(jobs, j), best, _fullness(jobs, best))
-        ):
-            tree[q, BEST_REPLACE] = j
+        _offer_again(state, state.batches[b, BATCH_JOB])
     return _look_at_all(state, REPLACING)
+
+
+@borrowing_helper
+def next_again(state: Any, q: int, batches: int) -> int:
+    """Return the first victim that has no place yet, after one of a queue."""
+    state.tree[q, BEST_REPLACE] = -1
+    for b in range(batches):
+        j = state.batches[b, BATCH_JOB]
+        if state.jobs[j, JOB_QUEUE] == q:
+            _offer_again(state, j)
+    return _climb(state, q, REPLACING)
+
+
+@borrowing_helper
+def _offer_again(state: Any, j: int) -> None:
+    """Make a victim without a place the best of its queue if it comes first."""
+    tree, jobs = state.tree, state.jobs
+    q = jobs[j, JOB_QUEUE]
+    best = tree[q, BEST_REPLACE]
+    if not jobs[j, JOB_MARKS] & SETTLED and (
+        best < 0 or _is_before(jobs, j, _fullness(jobs, j), best, _fullness(jobs, best))
+    ):
+        tree[q, BEST_REPLACE] = j

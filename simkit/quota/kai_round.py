@@ -66,6 +66,7 @@ from gpuplan.simkit.quota.kai_state import (
     need_of,
     place_job,
     request,
+    tasks_wanted,
     touch,
 )
 from gpuplan.simkit.reference import by_reference
@@ -98,7 +99,9 @@ def _may_try(state: Any, kind: int, action: int) -> bool:
         return True
     j = classes[kind, CLASS_JOB]
     if action == ALLOCATE:
-        may = fits_nodes(state, j) and fits_queue(state, j, need_of(state.jobs, j))
+        may = fits_nodes(
+            state, state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
+        ) and fits_queue(state, j, need_of(state.jobs, j))
     else:
         may = may_search(state, j, action)
     classes[kind, CLASS_HOPEFUL if may else CLASS_FAILED] = version

@@ -13,6 +13,7 @@ from gpuplan.simkit.quota.kai_candidates import (
     mark_victims,
 )
 from gpuplan.simkit.quota.kai_order import (
+    first_again,
     first_victim,
     left_of,
     list_victim_as,
@@ -316,16 +317,13 @@ def _place_victims(state: Any, batches: int) -> None:
     """Place evicted tasks again where there is room, in the order of pending jobs."""
     jobs = state.jobs
     for b in range(batches):
-        jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
-    while True:
-        for b in range(batches):  # hide those that have nothing to place
-            victim = state.batches[b, BATCH_JOB]
-            if victims_left(state, victim) == 0:
-                jobs[victim, JOB_MARKS] |= SETTLED
-        best = next_again(state, batches)
-        if best < 0:
-            break
-        if not place_job(state, best, True):
+        victim = state.batches[b, BATCH_JOB]
+        if victims_left(state, victim) == 0:
+            jobs[victim, JOB_MARKS] |= SETTLED
+    best = first_again(state, batches)
+    while best >= 0:
+        if not place_job(state, best, True) or victims_left(state, best) == 0:
             jobs[best, JOB_MARKS] |= SETTLED
+        best = next_again(state, jobs[best, JOB_QUEUE], batches)
     for b in range(batches):
         jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED

@@ -162,9 +162,8 @@ def fits_queue(state: Any, j: int, need: float) -> bool:
 
 
 @borrowing_helper
-def fits_nodes(state: Any, j: int) -> bool:
-    """Return whether nodes have, or will have, room for the next tasks of a job."""
-    size, left = state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
+def fits_nodes(state: Any, size: int, left: int) -> bool:
+    """Return whether nodes have, or will have, room for so many tasks of a size."""
     for free in range(size, state.rooms.size):
         left -= state.rooms[free] * (free // size)
         if left <= 0:
@@ -265,10 +264,10 @@ def place_job(state: Any, j: int, from_victims: bool) -> bool:
     if from_victims:
         missing = jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]
         wanted = min(max(1, missing), victims_left(state, j))
-    elif not fits_nodes(state, j):
-        return False
     need = float(wanted * jobs[j, JOB_SIZE])
-    if wanted == 0 or not fits_queue(state, j, need):
+    if wanted == 0 or not fits_nodes(state, jobs[j, JOB_SIZE], wanted):
+        return False
+    if not fits_queue(state, j, need):
         return False
     placed, waits = 0, False
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
