@@ -21,8 +21,11 @@ from gpuplan.simkit.quota.kai_share import (
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
     ALL_FUTURE,
+    BATCH_ABOVE,
+    BATCH_APART,
     BATCH_END,
     BATCH_JOB,
+    BATCH_OUT,
     BATCH_TASK,
     CHILD_FIRST,
     CHILD_LAST,
@@ -33,6 +36,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_FIXED,
     JOB_GATHERED,
     JOB_LAST,
+    JOB_MARKS,
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
@@ -50,6 +54,7 @@ from gpuplan.simkit.quota.kai_state import (
     PREEMPT_SHIELD,
     RECLAIM_SHIELD,
     SECTION,
+    SETTLED,
     SEVERAL,
     SHIELD,
     TASK_LEAVING,
@@ -294,23 +299,27 @@ def _lost(state: Any, b: int) -> int:
 
 
 @borrowing_helper
-def is_valid_choice(state: Any, j: int, action: int, batches: int, need: float) -> bool:
-    """Return whether what was lost may be lost."""
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    if action == CONSOLIDATE:
-        for b in range(batches):
-            if _lost(state, b):
-                return False
+def may_be_lost(state: Any, j: int, action: int, batches: int, need: float) -> bool:
+    """Return whether all settled victims that have no place may be lost.
+
+    What is lost up to each one is subtracted from the amounts `REMAINING`. More that is lost makes
+    no choice valid that is not.
+    """
+    if action == PREEMPT:
         return True
+    if action == CONSOLIDATE:
+        return False
+    jobs, queues, tree = state.jobs, state.queues, state.tree
     for q in range(queues.shape[0]):
         queues[q, REMAINING] = queues[q, BEFORE]
-    leaf = jobs[j, JOB_QUEUE]
     for b in range(batches):
+        victim = state.batches[b, BATCH_JOB]
+        if not state.batches[b, BATCH_OUT] or not jobs[victim, JOB_MARKS] & SETTLED:
+            continue
         count = _lost(state, b)
         if count == 0:
             continue
-        victim = state.batches[b, BATCH_JOB]
-        a, other = first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
+        a, other = state.batches[b, BATCH_ABOVE], state.batches[b, BATCH_APART]
         is_over = queues[other, REMAINING] > allocatable(queues, other)
         if not is_over and not (
             within_deserved(queues, a, queues[a, BEFORE] + need)
@@ -321,7 +330,14 @@ def is_valid_choice(state: Any, j: int, action: int, batches: int, need: float) 
         while q >= 0:
             queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
             q = tree[q, PARENT]
-    q = leaf
+    return True
+
+
+@borrowing_helper
+def keeps_balance(state: Any, j: int, need: float) -> bool:
+    """Return whether no queue above a reclaiming job gets a larger share than one that lost."""
+    queues, tree = state.queues, state.tree
+    q = state.jobs[j, JOB_QUEUE]
     while q >= 0:
         fair = queues[q, FAIR]
         held = queues[q, REMAINING] + need

@@ -19,7 +19,6 @@ from gpuplan.simkit.quota.kai_state import (
     ACTION,
     ACTIVE_COUNT,
     ALL_CAPACITY,
-    ALL_FUTURE,
     CAPACITY,
     CHILD_FIRST,
     CHILD_LAST,
@@ -31,7 +30,6 @@ from gpuplan.simkit.quota.kai_state import (
     CLASSES,
     DIVIDED,
     FRESH,
-    FUTURE,
     IDLE,
     IN_PENDING,
     JOB_ACTIVE,
@@ -61,6 +59,7 @@ from gpuplan.simkit.quota.kai_state import (
     UPWARDS,
     VERSION,
     add_to_queue,
+    count_rooms,
     fits_nodes,
     fits_queue,
     need_of,
@@ -187,7 +186,6 @@ def settle(tables: Any) -> None:
     """End a round: evicted tasks have stopped and wait, those that were placed run."""
     state = by_reference(tables)
     jobs, tasks, nodes = state.jobs, state.tasks, state.nodes
-    state.rooms[:] = 0
     state.count[TOUCHED_JOBS] = state.count[CLASSES] = 0
     state.classes[:, CLASS_COUNT] = 0
     for node in range(nodes.shape[0]):
@@ -214,9 +212,4 @@ def settle(tables: Any) -> None:
         add_to_queue(state, j, float(active * jobs[j, JOB_SIZE]))
         request(state, j, float((active + pending) * jobs[j, JOB_SIZE]))
         enlist(state, j)
-    free = 0
-    for node in range(nodes.shape[0]):
-        nodes[node, FUTURE] = nodes[node, IDLE]
-        state.rooms[nodes[node, IDLE]] += 1
-        free += nodes[node, IDLE]
-    state.count[ALL_FUTURE] = free
+    count_rooms(state)

@@ -8,9 +8,11 @@ from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_candidates import (
     ANY_PRIORITY,
     CONSOLIDATE,
-    PREEMPT,
-    is_valid_choice,
+    RECLAIM,
+    first_apart,
+    keeps_balance,
     mark_victims,
+    may_be_lost,
 )
 from gpuplan.simkit.quota.kai_order import (
     first_again,
@@ -28,8 +30,11 @@ from gpuplan.simkit.quota.kai_share import (
 )
 from gpuplan.simkit.quota.kai_state import (
     ALL_FUTURE,
+    BATCH_ABOVE,
+    BATCH_APART,
     BATCH_END,
     BATCH_JOB,
+    BATCH_OUT,
     BATCH_TASK,
     FRESH,
     FUTURE,
@@ -117,6 +122,9 @@ def search(state: Any, j: int, action: int) -> bool:
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
+        if action == RECLAIM:
+            a, apart = first_apart(tree, jobs[j, JOB_QUEUE], jobs[victim, JOB_QUEUE])
+            state.batches[batches, BATCH_ABOVE], state.batches[batches, BATCH_APART] = a, apart
         batches += 1
         jobs[victim, JOB_GATHERED] += count
         missing -= count * jobs[victim, JOB_SIZE]
@@ -250,11 +258,11 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
         add_to_queue(state, j, -float(count * jobs[j, JOB_SIZE]))
     for b in range(batches):
         victim = state.batches[b, BATCH_JOB]
+        if not state.batches[b, BATCH_OUT]:
+            continue
         first = state.batches[b - 1, BATCH_END] if b else 0
         for i in range(first, state.batches[b, BATCH_END]):
             task = state.batches[i, BATCH_TASK]
-            if tasks[task, TASK_OLD] < 0:
-                continue  # it was not evicted
             if tasks[task, TASK_STATE] != TASK_LEAVING:
                 remove_task(state, victim, task)
                 jobs[victim, JOB_ACTIVE] -= 1
@@ -280,22 +288,22 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
         for i in range(first, state.batches[b, BATCH_END]):
             node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
             hit = hit or nodes[node, NODE_HIT] == state.count[STAMP]
+        state.batches[b, BATCH_OUT] = hit
         if hit:
             _evict_batch(state, b)
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
         how = tasks[task, TASK_STATE]
         if how == TASK_PLACED or how == TASK_WAITS:
             tasks[task, TASK_OLD] = -3  # placed earlier in this round
-    is_placed = place_job(state, j, False)
+    is_valid = is_placed = place_job(state, j, False)
     if is_placed:
         for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
             how = tasks[task, TASK_STATE]
             if (how == TASK_PLACED or how == TASK_WAITS) and tasks[task, TASK_OLD] == -1:
                 tasks[task, TASK_OLD] = -2  # placed by this simulation
-        _place_victims(state, batches)
-    is_valid = is_placed
-    if is_valid and action != PREEMPT:
-        is_valid = is_valid_choice(state, j, action, batches, need)
+        is_valid = _place_victims(state, j, action, batches, need)
+    if is_valid and action == RECLAIM:
+        is_valid = keeps_balance(state, j, need)
     if not is_valid:
         _undo(state, j, batches, is_placed)
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
@@ -313,17 +321,27 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
 
 
 @borrowing_helper
-def _place_victims(state: Any, batches: int) -> None:
-    """Place evicted tasks again where there is room, in the order of pending jobs."""
+def _place_victims(state: Any, j: int, action: int, batches: int, need: float) -> bool:
+    """Place evicted tasks again where there is room, in the order of pending jobs.
+
+    Returns whether those that have no place may be lost; where not, it stops at the first of them.
+    """
     jobs = state.jobs
     for b in range(batches):
         victim = state.batches[b, BATCH_JOB]
         if victims_left(state, victim) == 0:
             jobs[victim, JOB_MARKS] |= SETTLED
-    best = first_again(state, batches)
-    while best >= 0:
-        if not place_job(state, best, True) or victims_left(state, best) == 0:
+    best, may = first_again(state, batches), True
+    while best >= 0 and may:
+        is_placed = place_job(state, best, True)
+        if not is_placed:
             jobs[best, JOB_MARKS] |= SETTLED
-        best = next_again(state, jobs[best, JOB_QUEUE], batches)
+            may = may_be_lost(state, j, action, batches, need)
+        elif victims_left(state, best) == 0:
+            jobs[best, JOB_MARKS] |= SETTLED
+        best = next_again(state, jobs[best, JOB_QUEUE], batches) if may else -1
+    if may and action == RECLAIM:
+        may = may_be_lost(state, j, action, batches, need)
     for b in range(batches):
         jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
+    return may
