@@ -50,6 +50,7 @@ from gpuplan.simkit.quota.kai_state import (
     MOVED_SIZE,
     MOVED_SLOTS,
     NODE_FREED,
+    NODE_ORDER,
     PARENT,
     PREEMPT_SHIELD,
     RECLAIM_SHIELD,
@@ -267,10 +268,12 @@ def might_make_room(state: Any, j: int, action: int) -> bool:
     """Return whether a job would have room with all possible victims of a search gone."""
     jobs, tasks, nodes, tree = state.jobs, state.tasks, state.nodes, state.tree
     most_priority = mark_victims(state, j, action)
-    size, slots = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j)
+    size, slots, listed = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j), 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     for q in range(tree.shape[0] - 1):
+        if slots >= 0:
+            break
         if not tree[q, IS_VICTIM]:
             continue
         for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
@@ -280,11 +283,14 @@ def might_make_room(state: Any, j: int, action: int) -> bool:
             for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
                 if tasks[task, TASK_STATE] == TASK_RUNNING:
                     node = tasks[task, TASK_NODE]
+                    if nodes[node, NODE_FREED] == 0:
+                        nodes[listed, NODE_ORDER] = node
+                        listed += 1
                     slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
                     nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                     slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
-    for node in range(nodes.shape[0]):
-        nodes[node, NODE_FREED] = 0
+    for i in range(listed):
+        nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
     return slots >= 0
 
 

@@ -20,6 +20,7 @@ from gpuplan.simkit.quota.kai_state import (
     CLASS_FAILED,
     CLASS_JOB,
     CLASS_LEFT,
+    CLASS_NEED,
     CLASS_PLACE,
     CLASSES,
     CREATED,
@@ -47,12 +48,14 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_TRIED,
     LIST_ACTIVE,
     LIST_CLASSES,
+    LIST_KIND,
     LIST_PENDING,
     PARENT,
     PENDING_COUNT,
     RANK_PLACE,
     SECTION,
     SETTLED,
+    SEVERAL,
     SHIELD,
     UNBOUNDED,
     UPWARDS,
@@ -106,8 +109,12 @@ def _insert(state: Any, j: int, column: int, count: int) -> None:
             low = middle + 1
     while at > low:
         lists[at, column] = lists[at - 1, column]
+        if column == LIST_PENDING:
+            lists[at, LIST_KIND] = lists[at - 1, LIST_KIND]
         at -= 1
     lists[low, column] = j
+    if column == LIST_PENDING:
+        lists[low, LIST_KIND] = jobs[j, JOB_CLASS]
     state.tree[q, count] += 1
 
 
@@ -126,6 +133,8 @@ def _remove(state: Any, j: int, column: int, count: int) -> None:
             high = middle
     while low < last:
         lists[low, column] = lists[low + 1, column]
+        if column == LIST_PENDING:
+            lists[low, LIST_KIND] = lists[low + 1, LIST_KIND]
         low += 1
     state.tree[q, count] -= 1
 
@@ -180,7 +189,7 @@ def _join_class(state: Any, j: int) -> None:
         first = classes[kind, CLASS_JOB]
         jobs[j, JOB_AFTER], jobs[first, JOB_BEFORE] = first, j
     jobs[j, JOB_BEFORE] = -1
-    classes[kind, CLASS_JOB] = j
+    classes[kind, CLASS_JOB], classes[kind, CLASS_NEED] = j, int(need_of(jobs, j))
     classes[kind, CLASS_COUNT] += 1
 
 
@@ -364,28 +373,37 @@ def skip_failed(state: Any, q: int) -> None:
 
     What needs no more than the one before it has the same turn: no other queue comes in between.
     """
-    jobs, classes, tree = state.jobs, state.classes, state.tree
+    classes, lists, tree = state.classes, state.lists, state.tree
     at, end = tree[q, CURSOR], tree[q, SECTION] + tree[q, PENDING_COUNT]
     action, version = state.count[ACTION], state.count[VERSION]
-    need = need_of(jobs, state.lists[at, LIST_PENDING])
+    marks = state.count[SEVERAL] > 0
+    need = classes[lists[at, LIST_KIND], CLASS_NEED]
     while at < end:
-        j = state.lists[at, LIST_PENDING]
-        if jobs[j, JOB_TRIED] != action:
-            kind = jobs[j, JOB_CLASS]
-            if classes[kind, CLASS_FAILED] != version or need_of(jobs, j) > need:
-                break
-            jobs[j, JOB_TRIED] = action
-            classes[kind, CLASS_LEFT] -= 1
+        kind = lists[at, LIST_KIND]
+        if marks and state.jobs[lists[at, LIST_PENDING], JOB_TRIED] == action:
+            at += 1
+            continue
+        if classes[kind, CLASS_FAILED] != version or classes[kind, CLASS_NEED] > need:
+            break
+        if marks:
+            state.jobs[lists[at, LIST_PENDING], JOB_TRIED] = action
+        classes[kind, CLASS_LEFT] -= 1
         at += 1
     tree[q, CURSOR] = at
 
 
 @borrowing_helper
-def first_pending(state: Any) -> int:
-    """Return the first job to place, after anything may have changed; -1: there is none."""
+def first_pending(state: Any, begins: bool) -> int:
+    """Return the first job to place, after anything may have changed; -1: there is none.
+
+    ``begins``: as an action does. Later, where tasks of a job start one by one, jobs may have got
+    another place in the lists, so that marks tell which were tried.
+    """
     tree = state.tree
+    again = begins or state.count[SEVERAL] > 0
     for q in range(tree.shape[0] - 1):
-        tree[q, CURSOR] = tree[q, SECTION]
+        if again:
+            tree[q, CURSOR] = tree[q, SECTION]
         tree[q, BEST_PLACE] = _first_pending(state, q)
     return _look_at_all(state, PLACING)
 

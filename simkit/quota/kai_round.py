@@ -135,7 +135,7 @@ def _act(state: Any, action: int) -> None:
         classes[kind, CLASS_LEFT] = classes[kind, CLASS_COUNT]
     if _is_hopeless(state, action):
         return
-    j = first_pending(state)
+    j = first_pending(state, True)
     while j >= 0:
         kind, q = jobs[j, JOB_CLASS], jobs[j, JOB_QUEUE]
         if not _may_try(state, kind, action):
@@ -162,7 +162,7 @@ def _act(state: Any, action: int) -> None:
             classes[kind, CLASS_LEFT] -= 1
         if _is_hopeless(state, action):
             return
-        j = first_pending(state) if done and action != ALLOCATE else next_pending(state, q)
+        j = first_pending(state, False) if done and action != ALLOCATE else next_pending(state, q)
 
 
 @borrowing_helper

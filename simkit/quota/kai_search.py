@@ -69,6 +69,7 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_WAITS,
     add_future,
     add_to_queue,
+    fits_nodes,
     need_of,
     place_job,
     remove_task,
@@ -325,13 +326,18 @@ def _place_victims(state: Any, j: int, action: int, batches: int, need: float) -
     """Place evicted tasks again where there is room, in the order of pending jobs.
 
     Returns whether those that have no place may be lost; where not, it stops at the first of them.
+    Those for which there is no room before any is placed are looked at first.
     """
-    jobs = state.jobs
+    jobs, may = state.jobs, True
     for b in range(batches):
         victim = state.batches[b, BATCH_JOB]
-        if victims_left(state, victim) == 0:
+        left = victims_left(state, victim)
+        wanted = min(max(1, jobs[victim, JOB_LEAST] - jobs[victim, JOB_ACTIVE]), left)
+        if left == 0 or not fits_nodes(state, jobs[victim, JOB_SIZE], wanted):
             jobs[victim, JOB_MARKS] |= SETTLED
-    best, may = first_again(state, batches), True
+            may = may and left == 0
+    may = may or may_be_lost(state, j, action, batches, need)
+    best = first_again(state, batches) if may else -1
     while best >= 0 and may:
         is_placed = place_job(state, best, True)
         if not is_placed:

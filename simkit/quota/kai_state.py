@@ -47,15 +47,17 @@ IN_PENDING, IN_ACTIVE = 1, 2
     CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, RANK_PLACE, RANK_REPLACE,
     RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
 ) = range(21)  # fmt: skip
-# Columns of the lists: pending jobs and possible victims of each queue, in sections by queue; jobs
-# changed in this round; classes that have pending jobs.
-LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
+# Columns of the lists: pending jobs, each with its class, and possible victims of each queue, in
+# sections by queue; jobs changed in this round; classes that have pending jobs.
+LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(6)
 # Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
 # or one job whose tasks do not. Job: one that is pending. Left: those not tried in this action.
 # Failed, hopeful: the last version at which none can be placed, or at which one might be.
-CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, CLASS_COLUMNS = range(
-    7
-)
+# Need: GPUs that each would take next.
+(
+    CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, CLASS_NEED,
+    CLASS_COLUMNS,
+) = range(8)  # fmt: skip
 # Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
 # whether it is out in a simulation; the first queues above a pending job and it that differ; node
 # and size of the tasks that any consolidation might move.
