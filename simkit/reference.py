@@ -43,6 +43,7 @@ class ReferenceAttributes(AttributeTemplate):  # type: ignore[misc]
     key = Reference
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
+        """Return the type of a field; None: there is no such field."""
         if name not in kind.named.fields:
             return None
         return kind.named.types[kind.named.fields.index(name)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuplan.simkit.heap import front, join, leave
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
-from gpuplan.simkit.quota.kai_order import enlist, relist, unlist
+from gpuplan.simkit.quota.kai_lists import enlist, relist, unlist
 from gpuplan.simkit.quota.kai_round import run_round
 from gpuplan.simkit.quota.kai_share import ALLOCATED, USAGE
 from gpuplan.simkit.quota.kai_state import (

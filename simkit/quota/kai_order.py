@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.kai_lists import fullness, is_before, put_into, take_out
 from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY, SHARE_PLACE
 from gpuplan.simkit.quota.kai_state import (
     ACTION,
@@ -16,38 +17,23 @@ from gpuplan.simkit.quota.kai_state import (
     BEST_REPLACE,
     CHILD_FIRST,
     CHILD_LAST,
-    CLASS_COUNT,
     CLASS_FAILED,
-    CLASS_JOB,
     CLASS_LEFT,
     CLASS_NEED,
-    CLASS_PLACE,
-    CLASSES,
     CREATED,
     CURSOR,
     FRESH,
-    IN_ACTIVE,
-    IN_PENDING,
     IS_VICTIM,
     JOB_ACTIVE,
-    JOB_AFTER,
-    JOB_AGE,
-    JOB_ALIVE,
-    JOB_BEFORE,
-    JOB_CLASS,
-    JOB_FIXED,
     JOB_FULL,
     JOB_GATHERED,
     JOB_LEAST,
-    JOB_LISTED,
     JOB_MARKS,
-    JOB_PENDING,
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
     JOB_TRIED,
     LIST_ACTIVE,
-    LIST_CLASSES,
     LIST_KIND,
     LIST_PENDING,
     PARENT,
@@ -68,148 +54,6 @@ from gpuplan.simkit.quota.kai_state import (
 )
 
 PLACING, REPLACING, EVICTING = range(3)  # whose order: pending jobs, evicted ones, victims
-
-
-@borrowing_helper
-def _fullness(jobs: Any, j: int) -> int:
-    """Return 0 for a job with fewer active tasks than it needs, 1 for exactly so many, 2 more."""
-    if jobs[j, JOB_ACTIVE] < jobs[j, JOB_LEAST]:
-        return 0
-    return 1 if jobs[j, JOB_ACTIVE] == jobs[j, JOB_LEAST] else 2
-
-
-@borrowing_helper
-def _is_before(jobs: Any, j: int, full: int, other: int, other_full: int) -> bool:
-    """Return whether a job is placed before another of its queue, by how full each is."""
-    if jobs[j, JOB_PRIORITY] != jobs[other, JOB_PRIORITY]:
-        return jobs[j, JOB_PRIORITY] > jobs[other, JOB_PRIORITY]  # type: ignore[no-any-return]
-    if full != other_full:
-        return full < other_full
-    return jobs[j, JOB_AGE] < jobs[other, JOB_AGE]  # type: ignore[no-any-return]
-
-
-@borrowing_helper
-def _listed_before(jobs: Any, j: int, other: int) -> bool:
-    """Return whether a job comes before another in the lists."""
-    return _is_before(jobs, j, jobs[j, JOB_FULL], other, jobs[other, JOB_FULL])
-
-
-@borrowing_helper
-def _insert(state: Any, j: int, column: int, count: int) -> None:
-    """Put a job into a list of its queue."""
-    jobs, lists = state.jobs, state.lists
-    q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
-    at = high = low + state.tree[q, count]
-    while low < high:
-        middle = (low + high) >> 1
-        if _listed_before(jobs, j, lists[middle, column]):
-            high = middle
-        else:
-            low = middle + 1
-    while at > low:
-        lists[at, column] = lists[at - 1, column]
-        if column == LIST_PENDING:
-            lists[at, LIST_KIND] = lists[at - 1, LIST_KIND]
-        at -= 1
-    lists[low, column] = j
-    if column == LIST_PENDING:
-        lists[low, LIST_KIND] = jobs[j, JOB_CLASS]
-    state.tree[q, count] += 1
-
-
-@borrowing_helper
-def _remove(state: Any, j: int, column: int, count: int) -> None:
-    """Take a job out of a list of its queue."""
-    jobs, lists = state.jobs, state.lists
-    q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
-    last = high = low + state.tree[q, count] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if _listed_before(jobs, lists[middle, column], j):
-            low = middle + 1
-        else:
-            high = middle
-    while low < last:
-        lists[low, column] = lists[low + 1, column]
-        if column == LIST_PENDING:
-            lists[low, LIST_KIND] = lists[low + 1, LIST_KIND]
-        low += 1
-    state.tree[q, count] -= 1
-
-
-@borrowing_helper
-def unlist(state: Any, j: int) -> None:
-    """Take a job out of the lists of its queue."""
-    listed = state.jobs[j, JOB_LISTED]
-    if listed & IN_PENDING:
-        _remove(state, j, LIST_PENDING, PENDING_COUNT)
-        _leave_class(state, j)
-    if listed & IN_ACTIVE:
-        _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-    state.jobs[j, JOB_LISTED] = 0
-
-
-@borrowing_helper
-def relist(state: Any, j: int) -> None:
-    """Put a job where it belongs after its tasks changed."""
-    unlist(state, j)
-    enlist(state, j)
-
-
-@borrowing_helper
-def enlist(state: Any, j: int) -> None:
-    """Put a job into the lists of its queue where it belongs."""
-    jobs = state.jobs
-    listed = 0
-    jobs[j, JOB_FULL] = _fullness(jobs, j)
-    together = jobs[j, JOB_ACTIVE] + jobs[j, JOB_PENDING]
-    if jobs[j, JOB_PENDING] > 0 and together >= min(jobs[j, JOB_LEAST], jobs[j, JOB_ALIVE]):
-        _insert(state, j, LIST_PENDING, PENDING_COUNT)
-        _join_class(state, j)
-        listed = IN_PENDING
-    if jobs[j, JOB_ACTIVE] > 0 and not jobs[j, JOB_FIXED]:
-        _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-        listed |= IN_ACTIVE
-    jobs[j, JOB_LISTED] = listed
-
-
-@borrowing_helper
-def _join_class(state: Any, j: int) -> None:
-    """Put a job first among the pending ones of its class; list a class that had none."""
-    jobs, classes, lists = state.jobs, state.classes, state.lists
-    kind = jobs[j, JOB_CLASS]
-    if classes[kind, CLASS_COUNT] == 0:
-        classes[kind, CLASS_PLACE] = state.count[CLASSES]
-        lists[state.count[CLASSES], LIST_CLASSES] = kind
-        state.count[CLASSES] += 1
-        jobs[j, JOB_AFTER] = -1
-    else:
-        first = classes[kind, CLASS_JOB]
-        jobs[j, JOB_AFTER], jobs[first, JOB_BEFORE] = first, j
-    jobs[j, JOB_BEFORE] = -1
-    classes[kind, CLASS_JOB], classes[kind, CLASS_NEED] = j, int(need_of(jobs, j))
-    classes[kind, CLASS_COUNT] += 1
-
-
-@borrowing_helper
-def _leave_class(state: Any, j: int) -> None:
-    """Take a job out of the pending ones of its class; a class that has none is listed no more."""
-    jobs, classes, lists = state.jobs, state.classes, state.lists
-    kind, before, after = jobs[j, JOB_CLASS], jobs[j, JOB_BEFORE], jobs[j, JOB_AFTER]
-    if after >= 0:
-        jobs[after, JOB_BEFORE] = before
-    if before >= 0:
-        jobs[before, JOB_AFTER] = after
-    else:
-        classes[kind, CLASS_JOB] = after
-    classes[kind, CLASS_COUNT] -= 1
-    if classes[kind, CLASS_COUNT] == 0:
-        state.count[CLASSES] -= 1
-        last = lists[state.count[CLASSES], LIST_CLASSES]
-        lists[classes[kind, CLASS_PLACE], LIST_CLASSES] = last
-        classes[last, CLASS_PLACE] = classes[kind, CLASS_PLACE]
 
 
 @borrowing_helper
@@ -285,9 +129,9 @@ def _first_pending(state: Any, q: int) -> int:
 def list_victim_as(state: Any, j: int, full: int) -> None:
     """Put a victim where it belongs among those of its queue as if it were so full."""
     q = state.jobs[j, JOB_QUEUE]
-    _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.jobs[j, JOB_FULL] = full
-    _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    put_into(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.tree[q, VICTIM_CURSOR] = state.tree[q, SECTION] + state.tree[q, ACTIVE_COUNT] - 1
 
 
@@ -461,6 +305,6 @@ def _offer_again(state: Any, j: int) -> None:
     q = jobs[j, JOB_QUEUE]
     best = tree[q, BEST_REPLACE]
     if not jobs[j, JOB_MARKS] & SETTLED and (
-        best < 0 or _is_before(jobs, j, _fullness(jobs, j), best, _fullness(jobs, best))
+        best < 0 or is_before(jobs, j, fullness(jobs, j), best, fullness(jobs, best))
     ):
         tree[q, BEST_REPLACE] = j

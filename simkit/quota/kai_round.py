@@ -6,11 +6,10 @@ from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.quota.kai_candidates import CONSOLIDATE, PREEMPT, RECLAIM, may_search
+from gpuplan.simkit.quota.kai_lists import enlist, relist
 from gpuplan.simkit.quota.kai_order import (
-    enlist,
     first_pending,
     next_pending,
-    relist,
     skip_failed,
 )
 from gpuplan.simkit.quota.kai_search import search

@@ -14,6 +14,7 @@ from gpuplan.simkit.quota.kai_candidates import (
     mark_victims,
     may_be_lost,
 )
+from gpuplan.simkit.quota.kai_lists import relist
 from gpuplan.simkit.quota.kai_order import (
     first_again,
     first_victim,
@@ -21,7 +22,6 @@ from gpuplan.simkit.quota.kai_order import (
     list_victim_as,
     next_again,
     next_victim,
-    relist,
 )
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
