@@ -20,7 +20,7 @@ from numba.extending import infer_getattr, intrinsic, register_model
 Tables = TypeVar("Tables")
 
 
-class Reference(types.Type):  # type: ignore[misc]
+class Reference(types.Type):
     """The address of a named tuple, which lives as long as the kernel that made it."""
 
     def __init__(self, named: Any) -> None:

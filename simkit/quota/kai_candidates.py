@@ -147,7 +147,7 @@ def mark_victims(state: Any, j: int, action: int) -> int:
             is_victim = is_victim and q == leaf
             tree[q, SHIELD] = tree[q, PREEMPT_SHIELD]
         tree[q, IS_VICTIM] = is_victim
-    return jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY  # type: ignore[no-any-return]
+    return jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
 
 
 @borrowing_helper

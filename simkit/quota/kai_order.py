@@ -107,7 +107,7 @@ def _tie_before(tree: Any, queues: Any, q: int, other: int, everything: float) -
     if share != other_share:
         return share < other_share
     if capacity != other_capacity:
-        return capacity < other_capacity  # type: ignore[no-any-return]
+        return capacity < other_capacity
     return tree[q, CREATED] < tree[other, CREATED]  # type: ignore[no-any-return]
 
 
