@@ -20,16 +20,16 @@ from numba.extending import infer_getattr, intrinsic, register_model
 Tables = TypeVar("Tables")
 
 
-class Reference(types.Type):
+class TablesReference(types.Type):
     """The address of a named tuple, which lives as long as the kernel that made it."""
 
     def __init__(self, named: Any) -> None:
         self.named = named
-        super().__init__(name=f"Reference({named.name})")
+        super().__init__(name=f"TablesReference({named.name})")
 
 
-@register_model(Reference)
-class ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
+@register_model(TablesReference)
+class TablesReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
     """A pointer to the tuple as it is in memory."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
@@ -37,10 +37,10 @@ class ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 @infer_getattr
-class ReferenceAttributes(AttributeTemplate):  # type: ignore[misc]
+class TablesReferenceAttributes(AttributeTemplate):  # type: ignore[misc]
     """The fields of the tuple."""
 
-    key = Reference
+    key = TablesReference
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
         """Return the type of a field; None: there is no such field."""
@@ -49,7 +49,7 @@ class ReferenceAttributes(AttributeTemplate):  # type: ignore[misc]
         return kind.named.types[kind.named.fields.index(name)]
 
 
-@lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
+@lower_getattr_generic(TablesReference)  # type: ignore[untyped-decorator]
 def _read_field(context: Any, builder: Any, kind: Any, address: Any, name: str) -> Any:
     at = kind.named.fields.index(name)
     return _read(builder, cgutils.gep_inbounds(builder, address, 0, at))
@@ -78,7 +78,7 @@ def _by_reference(_: Any, named: Any) -> Any:
         builder.store(arguments[0], address)
         return address
 
-    return Reference(named)(named), code
+    return TablesReference(named)(named), code
 
 
 def _itself(named: Tables) -> Tables:
