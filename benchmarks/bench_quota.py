@@ -1,9 +1,10 @@
 """Quota schedulers of Kubernetes: 100,000 workloads on 50 queues in 10 cohorts at load 0.95.
 
 Each cohort has five queues of 64 GPUs; queues borrow from each other, reclaim what they lent and
-evict lower priorities. KAI has the same queues on nodes of 8 GPUs, and the first fifth of the
-workloads; those of priority 100 and more cannot be evicted there. Times are CPU times of this
-process, kernels compiled before.
+evict lower priorities. KAI has the same queues on nodes of 8 GPUs, and the first of the workloads;
+those of priority 100 and more cannot be evicted there. Gangs of 16 need two empty nodes: with the
+work that evictions lose, this is more than the nodes can do, and the backlog grows. Times are CPU
+times of this process, kernels compiled before.
 """
 
 import time
@@ -20,7 +21,7 @@ WORKLOADS, COHORTS, MEMBERS, GPUS, LOAD = 100_000, 10, 5, 64, 0.95
 MEAN_RUN_S, SIGMA = 3600, 1.2
 SIZES = {1: 0.5, 2: 0.15, 4: 0.15, 8: 0.15, 16: 0.05}
 PRIORITIES = {0: 0.6, 100: 0.3, 200: 0.1}
-KAI_WORKLOADS, NODE_GPUS = 20_000, 8
+KAI_WORKLOADS, NODE_GPUS = {20_000: "-", 50_000: "-", 100_000: "<= 10 s"}, 8
 
 
 def site(*, fair_sharing: bool) -> QuotaSite:
@@ -96,13 +97,14 @@ def run() -> list[dict]:
                 "bar": "<= 5 s" if not fair_sharing else "-",
             }
         )
-    few = kai_workloads(KAI_WORKLOADS)
-    replay_kai(kai_site(), few)
-    rows.append(
-        {
-            "work": f"KAI: {KAI_WORKLOADS:,} workloads, {COHORTS * MEMBERS} queues, CPU",
-            "ours_s": min(cpu_s(lambda: replay_kai(kai_site(), few)) for _ in range(2)),
-            "bar": "<= 2 s",
-        }
-    )
+    replay_kai(kai_site(), kai_workloads(200))
+    for count, bar in KAI_WORKLOADS.items():
+        gangs = kai_workloads(count)
+        rows.append(
+            {
+                "work": f"KAI: {count:,} workloads, {COHORTS * MEMBERS} queues, CPU",
+                "ours_s": cpu_s(lambda gangs=gangs: replay_kai(kai_site(), gangs)),
+                "bar": bar,
+            }
+        )
     return rows

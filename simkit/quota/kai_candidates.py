@@ -21,8 +21,11 @@ from gpuplan.simkit.quota.kai_share import (
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
     ALL_FUTURE,
+    BATCH_ABOVE,
+    BATCH_APART,
     BATCH_END,
     BATCH_JOB,
+    BATCH_OUT,
     BATCH_TASK,
     CHILD_FIRST,
     CHILD_LAST,
@@ -33,6 +36,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_FIXED,
     JOB_GATHERED,
     JOB_LAST,
+    JOB_MARKS,
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
@@ -46,8 +50,12 @@ from gpuplan.simkit.quota.kai_state import (
     MOVED_SIZE,
     MOVED_SLOTS,
     NODE_FREED,
+    NODE_ORDER,
     PARENT,
+    PREEMPT_SHIELD,
+    RECLAIM_SHIELD,
     SECTION,
+    SETTLED,
     SEVERAL,
     SHIELD,
     TASK_LEAVING,
@@ -108,7 +116,7 @@ def may_search(state: Any, j: int, action: int) -> bool:
             return False
         if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
-        return _might_reclaim(state, q, need, missing)
+        return _might_reclaim(state, q, need, missing) and might_make_room(state, j, action)
     last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
     if (
         last < tree[q, SECTION]
@@ -120,7 +128,26 @@ def may_search(state: Any, j: int, action: int) -> bool:
         if not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
         q = tree[q, PARENT]
-    return True
+    return might_make_room(state, j, action)
+
+
+@borrowing_helper
+def mark_victims(state: Any, j: int, action: int) -> int:
+    """Mark the queues with possible victims of a search; returns which priority is none's."""
+    queues, tree, jobs = state.queues, state.tree, state.jobs
+    leaf, need = jobs[j, JOB_QUEUE], need_of(jobs, j)
+    for q in range(tree.shape[0] - 1):
+        queues[q, POPPED] = 0.0
+        tree[q, SHIELD] = 0
+        is_victim = tree[q, ACTIVE_COUNT] > 0
+        if action == RECLAIM:
+            is_victim = is_victim and may_lose(state, leaf, q, need)
+            tree[q, SHIELD] = tree[q, RECLAIM_SHIELD]
+        elif action == PREEMPT:
+            is_victim = is_victim and q == leaf
+            tree[q, SHIELD] = tree[q, PREEMPT_SHIELD]
+        tree[q, IS_VICTIM] = is_victim
+    return jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
 
 
 @borrowing_helper
@@ -237,13 +264,16 @@ def may_lose(state: Any, q: int, other: int, need: float) -> bool:
 
 
 @borrowing_helper
-def might_make_room(state: Any, j: int, most_priority: int) -> bool:
+def might_make_room(state: Any, j: int, action: int) -> bool:
     """Return whether a job would have room with all possible victims of a search gone."""
     jobs, tasks, nodes, tree = state.jobs, state.tasks, state.nodes, state.tree
-    size, slots = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j)
+    most_priority = mark_victims(state, j, action)
+    size, slots, listed = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j), 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     for q in range(tree.shape[0] - 1):
+        if slots >= 0:
+            break
         if not tree[q, IS_VICTIM]:
             continue
         for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
@@ -253,11 +283,14 @@ def might_make_room(state: Any, j: int, most_priority: int) -> bool:
             for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
                 if tasks[task, TASK_STATE] == TASK_RUNNING:
                     node = tasks[task, TASK_NODE]
+                    if nodes[node, NODE_FREED] == 0:
+                        nodes[listed, NODE_ORDER] = node
+                        listed += 1
                     slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
                     nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                     slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
-    for node in range(nodes.shape[0]):
-        nodes[node, NODE_FREED] = 0
+    for i in range(listed):
+        nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
     return slots >= 0
 
 
@@ -272,23 +305,27 @@ def _lost(state: Any, b: int) -> int:
 
 
 @borrowing_helper
-def is_valid_choice(state: Any, j: int, action: int, batches: int, need: float) -> bool:
-    """Return whether what was lost may be lost."""
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    if action == CONSOLIDATE:
-        for b in range(batches):
-            if _lost(state, b):
-                return False
+def may_be_lost(state: Any, j: int, action: int, batches: int, need: float) -> bool:
+    """Return whether all settled victims that have no place may be lost.
+
+    What is lost up to each one is subtracted from the amounts `REMAINING`. More that is lost makes
+    no choice valid that is not.
+    """
+    if action == PREEMPT:
         return True
+    if action == CONSOLIDATE:
+        return False
+    jobs, queues, tree = state.jobs, state.queues, state.tree
     for q in range(queues.shape[0]):
         queues[q, REMAINING] = queues[q, BEFORE]
-    leaf = jobs[j, JOB_QUEUE]
     for b in range(batches):
+        victim = state.batches[b, BATCH_JOB]
+        if not state.batches[b, BATCH_OUT] or not jobs[victim, JOB_MARKS] & SETTLED:
+            continue
         count = _lost(state, b)
         if count == 0:
             continue
-        victim = state.batches[b, BATCH_JOB]
-        a, other = first_apart(tree, leaf, jobs[victim, JOB_QUEUE])
+        a, other = state.batches[b, BATCH_ABOVE], state.batches[b, BATCH_APART]
         is_over = queues[other, REMAINING] > allocatable(queues, other)
         if not is_over and not (
             within_deserved(queues, a, queues[a, BEFORE] + need)
@@ -299,7 +336,14 @@ def is_valid_choice(state: Any, j: int, action: int, batches: int, need: float) 
         while q >= 0:
             queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
             q = tree[q, PARENT]
-    q = leaf
+    return True
+
+
+@borrowing_helper
+def keeps_balance(state: Any, j: int, need: float) -> bool:
+    """Return whether no queue above a reclaiming job gets a larger share than one that lost."""
+    queues, tree = state.queues, state.tree
+    q = state.jobs[j, JOB_QUEUE]
     while q >= 0:
         fair = queues[q, FAIR]
         held = queues[q, REMAINING] + need

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuplan.simkit.heap import front, join, leave
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
-from gpuplan.simkit.quota.kai_order import enlist, relist, unlist
+from gpuplan.simkit.quota.kai_lists import enlist, relist, unlist
 from gpuplan.simkit.quota.kai_round import run_round
 from gpuplan.simkit.quota.kai_share import ALLOCATED, USAGE
 from gpuplan.simkit.quota.kai_state import (
@@ -65,6 +65,7 @@ from gpuplan.simkit.quota.kai_state import (
     request,
     started,
 )
+from gpuplan.simkit.reference import by_reference
 
 FAR = 1 << 62
 DONE, GOING, FULL = range(3)  # how a slice ends
@@ -277,13 +278,13 @@ def _shields_end(state: Any, now: int) -> int:
 
 @borrowing_kernel
 def run_kai(
-    state: Any, clock: Any, past: Any, runs: Any, events: Any, lists: Any,
+    tables: Any, clock: Any, past: Any, runs: Any, events: Any, lists: Any,
     limits: Any, sharing: Any,
 ) -> int:  # fmt: skip
     """Take so many instants; returns `DONE`, `GOING`, or `FULL` where ``runs`` has no room.
 
     Args:
-        state: see `gpuplan.simkit.quota.kai_state`.
+        tables: see `gpuplan.simkit.quota.kai_state`.
         clock: see the cells above.
         past: past use by queue, the last row that of all GPUs; see the columns above.
         runs: one row per run of a task.
@@ -293,6 +294,7 @@ def run_kai(
         limits: grace in seconds, checkpoint interval (0: none), most evictions, instants.
         sharing: weight of past use (0: none), decay per second, window in seconds (0: all).
     """
+    state = by_reference(tables)
     heap, place = events
     arrival, arrivals, changes = lists
     most_evictions, instants = limits[2], limits[3]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
-from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY
+from gpuplan.simkit.quota.kai_lists import fullness, is_before, put_into, take_out
+from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY, SHARE_PLACE
 from gpuplan.simkit.quota.kai_state import (
     ACTION,
     ACTIVE_COUNT,
@@ -16,41 +17,35 @@ from gpuplan.simkit.quota.kai_state import (
     BEST_REPLACE,
     CHILD_FIRST,
     CHILD_LAST,
-    CLASS_COUNT,
-    CLASS_JOB,
-    CLASS_PLACE,
-    CLASSES,
+    CLASS_FAILED,
+    CLASS_LEFT,
+    CLASS_NEED,
     CREATED,
     CURSOR,
     FRESH,
-    IN_ACTIVE,
-    IN_PENDING,
     IS_VICTIM,
     JOB_ACTIVE,
-    JOB_AGE,
-    JOB_ALIVE,
-    JOB_CLASS,
-    JOB_FIXED,
     JOB_FULL,
     JOB_GATHERED,
     JOB_LEAST,
-    JOB_LISTED,
     JOB_MARKS,
-    JOB_PENDING,
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
     JOB_TRIED,
     LIST_ACTIVE,
-    LIST_CLASSES,
+    LIST_KIND,
     LIST_PENDING,
     PARENT,
     PENDING_COUNT,
+    RANK_PLACE,
     SECTION,
     SETTLED,
+    SEVERAL,
     SHIELD,
     UNBOUNDED,
     UPWARDS,
+    VERSION,
     VICTIM_CURSOR,
     allocatable,
     is_shielded,
@@ -62,132 +57,11 @@ PLACING, REPLACING, EVICTING = range(3)  # whose order: pending jobs, evicted on
 
 
 @borrowing_helper
-def _fullness(jobs: Any, j: int) -> int:
-    """Return 0 for a job with fewer active tasks than it needs, 1 for exactly so many, 2 more."""
-    if jobs[j, JOB_ACTIVE] < jobs[j, JOB_LEAST]:
-        return 0
-    return 1 if jobs[j, JOB_ACTIVE] == jobs[j, JOB_LEAST] else 2
-
-
-@borrowing_helper
-def _is_before(jobs: Any, j: int, full: int, other: int, other_full: int) -> bool:
-    """Return whether a job is placed before another of its queue, by how full each is."""
-    if jobs[j, JOB_PRIORITY] != jobs[other, JOB_PRIORITY]:
-        return jobs[j, JOB_PRIORITY] > jobs[other, JOB_PRIORITY]  # type: ignore[no-any-return]
-    if full != other_full:
-        return full < other_full
-    return jobs[j, JOB_AGE] < jobs[other, JOB_AGE]  # type: ignore[no-any-return]
-
-
-@borrowing_helper
-def _listed_before(jobs: Any, j: int, other: int) -> bool:
-    """Return whether a job comes before another in the lists."""
-    return _is_before(jobs, j, jobs[j, JOB_FULL], other, jobs[other, JOB_FULL])
-
-
-@borrowing_helper
-def _insert(state: Any, j: int, column: int, count: int) -> None:
-    """Put a job into a list of its queue."""
-    jobs, lists = state.jobs, state.lists
-    q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
-    at = high = low + state.tree[q, count]
-    while low < high:
-        middle = (low + high) >> 1
-        if _listed_before(jobs, j, lists[middle, column]):
-            high = middle
-        else:
-            low = middle + 1
-    while at > low:
-        lists[at, column] = lists[at - 1, column]
-        at -= 1
-    lists[low, column] = j
-    state.tree[q, count] += 1
-
-
-@borrowing_helper
-def _remove(state: Any, j: int, column: int, count: int) -> None:
-    """Take a job out of a list of its queue."""
-    jobs, lists = state.jobs, state.lists
-    q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
-    last = high = low + state.tree[q, count] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if _listed_before(jobs, lists[middle, column], j):
-            low = middle + 1
-        else:
-            high = middle
-    while low < last:
-        lists[low, column] = lists[low + 1, column]
-        low += 1
-    state.tree[q, count] -= 1
-
-
-@borrowing_helper
-def unlist(state: Any, j: int) -> None:
-    """Take a job out of the lists of its queue."""
-    listed = state.jobs[j, JOB_LISTED]
-    if listed & IN_PENDING:
-        _remove(state, j, LIST_PENDING, PENDING_COUNT)
-        _count_in_class(state, j, -1)
-    if listed & IN_ACTIVE:
-        _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-    state.jobs[j, JOB_LISTED] = 0
-
-
-@borrowing_helper
-def relist(state: Any, j: int) -> None:
-    """Put a job where it belongs after its tasks changed."""
-    unlist(state, j)
-    enlist(state, j)
-
-
-@borrowing_helper
-def enlist(state: Any, j: int) -> None:
-    """Put a job into the lists of its queue where it belongs."""
-    jobs = state.jobs
-    listed = 0
-    jobs[j, JOB_FULL] = _fullness(jobs, j)
-    together = jobs[j, JOB_ACTIVE] + jobs[j, JOB_PENDING]
-    if jobs[j, JOB_PENDING] > 0 and together >= min(jobs[j, JOB_LEAST], jobs[j, JOB_ALIVE]):
-        _insert(state, j, LIST_PENDING, PENDING_COUNT)
-        _count_in_class(state, j, 1)
-        listed = IN_PENDING
-    if jobs[j, JOB_ACTIVE] > 0 and not jobs[j, JOB_FIXED]:
-        _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-        listed |= IN_ACTIVE
-    jobs[j, JOB_LISTED] = listed
-
-
-@borrowing_helper
-def _count_in_class(state: Any, j: int, step: int) -> None:
-    """Count the pending jobs of a class, and keep the list of those that have any."""
-    classes, lists = state.classes, state.lists
-    kind = state.jobs[j, JOB_CLASS]
-    classes[kind, CLASS_COUNT] += step
-    if step > 0:
-        classes[kind, CLASS_JOB] = j
-        if classes[kind, CLASS_COUNT] == 1:
-            classes[kind, CLASS_PLACE] = state.count[CLASSES]
-            lists[state.count[CLASSES], LIST_CLASSES] = kind
-            state.count[CLASSES] += 1
-    elif classes[kind, CLASS_COUNT] == 0:
-        state.count[CLASSES] -= 1
-        last = lists[state.count[CLASSES], LIST_CLASSES]
-        lists[classes[kind, CLASS_PLACE], LIST_CLASSES] = last
-        classes[last, CLASS_PLACE] = classes[kind, CLASS_PLACE]
-
-
-@borrowing_helper
-def _dominant(state: Any, q: int, amount: float, capacity: float) -> float:
-    """Return what a queue would hold with some more over what it may hold, or over all GPUs."""
-    held = state.queues[q, ALLOCATED] + amount
+def _dominant(held: float, capacity: float, everything: float) -> float:
+    """Return what a queue holds over what it may hold, or over all GPUs."""
     if capacity >= UNBOUNDED:
-        capacity = float(state.count[ALL_CAPACITY])
-    if capacity == 0:
-        return held * 1000.0  # type: ignore[no-any-return]
-    return held / capacity  # type: ignore[no-any-return]
+        capacity = everything
+    return held * 1000.0 if capacity == 0 else held / capacity
 
 
 @borrowing_helper
@@ -207,36 +81,34 @@ def left_of(jobs: Any, j: int) -> int:
 
 
 @borrowing_helper
-def _queue_before(state: Any, q: int, j: int, other: int, other_job: int, mode: int) -> bool:
-    """Return whether a queue with its next job comes before another with its own."""
-    queues, jobs = state.queues, state.jobs
-    need, other_need = _need(jobs, j, mode), _need(jobs, other_job, mode)
-    gone = other_gone = 0.0
+def _rank(tree: Any, queues: Any, jobs: Any, q: int, mode: int, everything: float) -> None:
+    """Note where a queue with its best job comes in an order: by rank, then by share."""
+    j = tree[q, BEST_PLACE + mode]
+    if j < 0:
+        return
+    held, capacity = queues[q, ALLOCATED], allocatable(queues, q)
+    need = _need(jobs, j, mode)
+    # 0 or more with something wanted; higher priorities; those that may hold what they would hold.
+    rank = 0 if within_deserved(queues, q, held + need) else 1 << 61
+    rank -= 2 * int(queues[q, PRIORITY])
+    rank += capacity == 0 and held + need > 0
     if mode == EVICTING:
-        gone = queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE]
-        other_gone = queues[other, POPPED] + left_of(jobs, other_job) * jobs[other_job, JOB_SIZE]
-    is_starved = within_deserved(queues, q, queues[q, ALLOCATED] + need)
-    is_other = within_deserved(queues, other, queues[other, ALLOCATED] + other_need)
-    if is_starved != is_other:
-        return is_starved
-    if queues[q, PRIORITY] != queues[other, PRIORITY]:
-        return queues[q, PRIORITY] > queues[other, PRIORITY]  # type: ignore[no-any-return]
+        need = -(queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE])
+    tree[q, RANK_PLACE + mode] = rank
+    queues[q, SHARE_PLACE + mode] = _dominant(held + need, capacity, everything)
+
+
+@borrowing_helper
+def _tie_before(tree: Any, queues: Any, q: int, other: int, everything: float) -> bool:
+    """Return whether a queue comes before another of the same rank and share."""
     capacity, other_capacity = allocatable(queues, q), allocatable(queues, other)
-    is_bad = capacity == 0 and queues[q, ALLOCATED] + need > 0
-    is_other_bad = other_capacity == 0 and queues[other, ALLOCATED] + other_need > 0
-    if is_bad != is_other_bad:
-        return is_other_bad
-    share = _dominant(state, q, need - gone, capacity)
-    other_share = _dominant(state, other, other_need - other_gone, other_capacity)
-    if share != other_share:
-        return share < other_share
-    share = _dominant(state, q, 0.0, capacity)
-    other_share = _dominant(state, other, 0.0, other_capacity)
+    share = _dominant(queues[q, ALLOCATED], capacity, everything)
+    other_share = _dominant(queues[other, ALLOCATED], other_capacity, everything)
     if share != other_share:
         return share < other_share
     if capacity != other_capacity:
         return capacity < other_capacity
-    return state.tree[q, CREATED] < state.tree[other, CREATED]  # type: ignore[no-any-return]
+    return tree[q, CREATED] < tree[other, CREATED]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -257,9 +129,9 @@ def _first_pending(state: Any, q: int) -> int:
 def list_victim_as(state: Any, j: int, full: int) -> None:
     """Put a victim where it belongs among those of its queue as if it were so full."""
     q = state.jobs[j, JOB_QUEUE]
-    _remove(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.jobs[j, JOB_FULL] = full
-    _insert(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    put_into(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.tree[q, VICTIM_CURSOR] = state.tree[q, SECTION] + state.tree[q, ACTIVE_COUNT] - 1
 
 
@@ -288,53 +160,94 @@ def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
 
 
 @borrowing_helper
-def _pick(state: Any, q: int, mode: int) -> None:
+def _pick(tree: Any, queues: Any, child: Any, q: int, mode: int, everything: float) -> None:
     """Set the best job below a queue, or below none, to that of its best child."""
-    tree = state.tree
-    column = BEST_PLACE + mode
+    rank, share = RANK_PLACE + mode, SHARE_PLACE + mode
     top = -1
     for at in range(tree[q, CHILD_FIRST], tree[q, CHILD_LAST]):
-        child = state.child[at]
-        j = tree[child, column]
-        if j >= 0 and (
-            top < 0
-            or _queue_before(state, child, j, top, tree[top, column], mode) != (mode == EVICTING)
-        ):
-            top = child
-    tree[q, column] = tree[top, column] if top >= 0 else -1
+        other = child[at]
+        if tree[other, BEST_PLACE + mode] < 0:
+            continue
+        if top < 0:
+            top = other
+            continue
+        if tree[other, rank] != tree[top, rank]:
+            is_before = tree[other, rank] < tree[top, rank]
+        elif queues[other, share] != queues[top, share]:
+            is_before = queues[other, share] < queues[top, share]
+        else:
+            is_before = _tie_before(tree, queues, other, top, everything)
+        if is_before != (mode == EVICTING):
+            top = other
+    tree[q, BEST_PLACE + mode] = tree[top, BEST_PLACE + mode] if top >= 0 else -1
 
 
 @borrowing_helper
 def _climb(state: Any, q: int, mode: int) -> int:
-    """Look again at all that is above a queue; returns the first job of the order."""
-    roots = state.tree.shape[0] - 1
-    q = state.tree[q, PARENT]
+    """Look again at a queue and all that is above it; returns the first job of the order."""
+    tree, queues, everything = state.tree, state.queues, float(state.count[ALL_CAPACITY])
+    roots = tree.shape[0] - 1
+    _rank(tree, queues, state.jobs, q, mode, everything)
+    q = tree[q, PARENT]
     while q >= 0:
-        _pick(state, q, mode)
-        q = state.tree[q, PARENT]
-    _pick(state, roots, mode)
-    return state.tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
+        _pick(tree, queues, state.child, q, mode, everything)
+        _rank(tree, queues, state.jobs, q, mode, everything)
+        q = tree[q, PARENT]
+    _pick(tree, queues, state.child, roots, mode, everything)
+    return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _look_at_all(state: Any, mode: int) -> int:
     """Pick the best below every queue that is not a leaf; returns the first job of the order."""
-    tree = state.tree
+    tree, queues, everything = state.tree, state.queues, float(state.count[ALL_CAPACITY])
     roots = tree.shape[0] - 1
     for i in range(roots):
         q = tree[i, UPWARDS]
         if tree[q, CHILD_LAST] > tree[q, CHILD_FIRST]:
-            _pick(state, q, mode)
-    _pick(state, roots, mode)
+            _pick(tree, queues, state.child, q, mode, everything)
+        _rank(tree, queues, state.jobs, q, mode, everything)
+    _pick(tree, queues, state.child, roots, mode, everything)
     return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
-def first_pending(state: Any) -> int:
-    """Return the first job to place, after anything may have changed; -1: there is none."""
+def skip_failed(state: Any, q: int) -> None:
+    """Pass the next job of a queue, of a class that fails, and those after it that fail as well.
+
+    What needs no more than the one before it has the same turn: no other queue comes in between.
+    """
+    classes, lists, tree = state.classes, state.lists, state.tree
+    at, end = tree[q, CURSOR], tree[q, SECTION] + tree[q, PENDING_COUNT]
+    action, version = state.count[ACTION], state.count[VERSION]
+    marks = state.count[SEVERAL] > 0
+    need = classes[lists[at, LIST_KIND], CLASS_NEED]
+    while at < end:
+        kind = lists[at, LIST_KIND]
+        if marks and state.jobs[lists[at, LIST_PENDING], JOB_TRIED] == action:
+            at += 1
+            continue
+        if classes[kind, CLASS_FAILED] != version or classes[kind, CLASS_NEED] > need:
+            break
+        if marks:
+            state.jobs[lists[at, LIST_PENDING], JOB_TRIED] = action
+        classes[kind, CLASS_LEFT] -= 1
+        at += 1
+    tree[q, CURSOR] = at
+
+
+@borrowing_helper
+def first_pending(state: Any, begins: bool) -> int:
+    """Return the first job to place, after anything may have changed; -1: there is none.
+
+    ``begins``: as an action does. Later, where tasks of a job start one by one, jobs may have got
+    another place in the lists, so that marks tell which were tried.
+    """
     tree = state.tree
+    again = begins or state.count[SEVERAL] > 0
     for q in range(tree.shape[0] - 1):
-        tree[q, CURSOR] = tree[q, SECTION]
+        if again:
+            tree[q, CURSOR] = tree[q, SECTION]
         tree[q, BEST_PLACE] = _first_pending(state, q)
     return _look_at_all(state, PLACING)
 
@@ -364,17 +277,34 @@ def next_victim(state: Any, q: int, j: int, most_priority: int) -> int:
 
 
 @borrowing_helper
-def next_again(state: Any, batches: int) -> int:
+def first_again(state: Any, batches: int) -> int:
     """Return the first victim that has no place yet; -1: there is none."""
-    tree, jobs = state.tree, state.jobs
+    tree = state.tree
     for q in range(tree.shape[0] - 1):
         tree[q, BEST_REPLACE] = -1
     for b in range(batches):
-        j = state.batches[b, BATCH_JOB]
-        q = jobs[j, JOB_QUEUE]
-        best = tree[q, BEST_REPLACE]
-        if not jobs[j, JOB_MARKS] & SETTLED and (
-            best < 0 or _is_before(jobs, j, _fullness(jobs, j), best, _fullness(jobs, best))
-        ):
-            tree[q, BEST_REPLACE] = j
+        _offer_again(state, state.batches[b, BATCH_JOB])
     return _look_at_all(state, REPLACING)
+
+
+@borrowing_helper
+def next_again(state: Any, q: int, batches: int) -> int:
+    """Return the first victim that has no place yet, after one of a queue."""
+    state.tree[q, BEST_REPLACE] = -1
+    for b in range(batches):
+        j = state.batches[b, BATCH_JOB]
+        if state.jobs[j, JOB_QUEUE] == q:
+            _offer_again(state, j)
+    return _climb(state, q, REPLACING)
+
+
+@borrowing_helper
+def _offer_again(state: Any, j: int) -> None:
+    """Make a victim without a place the best of its queue if it comes first."""
+    tree, jobs = state.tree, state.jobs
+    q = jobs[j, JOB_QUEUE]
+    best = tree[q, BEST_REPLACE]
+    if not jobs[j, JOB_MARKS] & SETTLED and (
+        best < 0 or is_before(jobs, j, fullness(jobs, j), best, fullness(jobs, best))
+    ):
+        tree[q, BEST_REPLACE] = j

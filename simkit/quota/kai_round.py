@@ -6,25 +6,29 @@ from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.quota.kai_candidates import CONSOLIDATE, PREEMPT, RECLAIM, may_search
-from gpuplan.simkit.quota.kai_order import enlist, first_pending, next_pending, relist
+from gpuplan.simkit.quota.kai_lists import enlist, relist
+from gpuplan.simkit.quota.kai_order import (
+    first_pending,
+    next_pending,
+    skip_failed,
+)
 from gpuplan.simkit.quota.kai_search import search
 from gpuplan.simkit.quota.kai_share import ALLOCATED, FAIR, FIXED, REQUESTED, divide
 from gpuplan.simkit.quota.kai_state import (
     ACTION,
     ACTIVE_COUNT,
     ALL_CAPACITY,
-    ALL_FUTURE,
     CAPACITY,
     CHILD_FIRST,
     CHILD_LAST,
     CLASS_COUNT,
     CLASS_FAILED,
+    CLASS_HOPEFUL,
     CLASS_JOB,
     CLASS_LEFT,
     CLASSES,
     DIVIDED,
     FRESH,
-    FUTURE,
     IDLE,
     IN_PENDING,
     JOB_ACTIVE,
@@ -54,13 +58,16 @@ from gpuplan.simkit.quota.kai_state import (
     UPWARDS,
     VERSION,
     add_to_queue,
+    count_rooms,
     fits_nodes,
     fits_queue,
     need_of,
     place_job,
     request,
+    tasks_wanted,
     touch,
 )
+from gpuplan.simkit.reference import by_reference
 
 ALLOCATE = -1  # the first action; the others are those of the search
 
@@ -81,11 +88,22 @@ def _divide(state: Any, k: float) -> None:
 
 
 @borrowing_helper
-def _may_try(state: Any, j: int, action: int) -> bool:
-    """Return whether an action may place a job, as far as a quick look tells."""
+def _may_try(state: Any, kind: int, action: int) -> bool:
+    """Return whether an action may place the jobs of a class, as far as a quick look tells."""
+    classes, version = state.classes, state.count[VERSION]
+    if classes[kind, CLASS_FAILED] == version:
+        return False
+    if classes[kind, CLASS_HOPEFUL] == version:
+        return True
+    j = classes[kind, CLASS_JOB]
     if action == ALLOCATE:
-        return fits_nodes(state, j) and fits_queue(state, j, need_of(state.jobs, j))
-    return may_search(state, j, action)
+        may = fits_nodes(
+            state, state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
+        ) and fits_queue(state, j, need_of(state.jobs, j))
+    else:
+        may = may_search(state, j, action)
+    classes[kind, CLASS_HOPEFUL if may else CLASS_FAILED] = version
+    return may
 
 
 @borrowing_helper
@@ -98,10 +116,8 @@ def _is_hopeless(state: Any, action: int) -> bool:
     for i in range(state.count[LOOKED], state.count[CLASSES]):
         kind = state.lists[i, LIST_CLASSES]
         state.count[LOOKED] = i
-        if classes[kind, CLASS_LEFT] > 0 and classes[kind, CLASS_FAILED] != state.count[VERSION]:
-            if _may_try(state, classes[kind, CLASS_JOB], action):
-                return False
-            classes[kind, CLASS_FAILED] = state.count[VERSION]
+        if classes[kind, CLASS_LEFT] > 0 and _may_try(state, kind, action):
+            return False
     state.count[LOOKED] = state.count[CLASSES]
     return True
 
@@ -118,32 +134,34 @@ def _act(state: Any, action: int) -> None:
         classes[kind, CLASS_LEFT] = classes[kind, CLASS_COUNT]
     if _is_hopeless(state, action):
         return
-    j = first_pending(state)
+    j = first_pending(state, True)
     while j >= 0:
         kind, q = jobs[j, JOB_CLASS], jobs[j, JOB_QUEUE]
-        done = False
-        is_new, is_tried = classes[kind, CLASS_FAILED] != state.count[VERSION], True
-        if is_new:
-            if action == ALLOCATE:
-                done = place_job(state, j, False)
-                if done:
-                    touch(state, j)
-                    jobs[j, JOB_MARKS] |= FRESH
-                    relist(state, j)
-                    is_tried = not jobs[j, JOB_LISTED] & IN_PENDING
-            elif may_search(state, j, action):
-                done = search(state, j, action)
+        if not _may_try(state, kind, action):
+            skip_failed(state, q)
+            j = next_pending(state, q)
+            continue
+        done, is_tried = False, True
+        if action == ALLOCATE:
+            done = place_job(state, j, False)
             if done:
-                state.count[VERSION] += 1
-                state.count[LOOKED] = 0
-            else:
-                classes[kind, CLASS_FAILED] = state.count[VERSION]
+                touch(state, j)
+                jobs[j, JOB_MARKS] |= FRESH
+                relist(state, j)
+                is_tried = not jobs[j, JOB_LISTED] & IN_PENDING
+        else:
+            done = search(state, j, action)
+        if done:
+            state.count[VERSION] += 1
+            state.count[LOOKED] = 0
+        else:
+            classes[kind, CLASS_FAILED] = state.count[VERSION]
         if is_tried:
             jobs[j, JOB_TRIED] = state.count[ACTION]
             classes[kind, CLASS_LEFT] -= 1
-        if is_new and _is_hopeless(state, action):
+        if _is_hopeless(state, action):
             return
-        j = first_pending(state) if done and action != ALLOCATE else next_pending(state, q)
+        j = first_pending(state, False) if done and action != ALLOCATE else next_pending(state, q)
 
 
 @borrowing_helper
@@ -157,16 +175,16 @@ def run_round(state: Any, k: float) -> None:
 
 
 @borrowing_kernel
-def kai_round(state: Any, k: float) -> None:
+def kai_round(tables: Any, k: float) -> None:
     """Run one round; the states of tasks tell what was decided."""
-    run_round(state, k)
+    run_round(by_reference(tables), k)
 
 
 @borrowing_kernel
-def settle(state: Any) -> None:
+def settle(tables: Any) -> None:
     """End a round: evicted tasks have stopped and wait, those that were placed run."""
+    state = by_reference(tables)
     jobs, tasks, nodes = state.jobs, state.tasks, state.nodes
-    state.rooms[:] = 0
     state.count[TOUCHED_JOBS] = state.count[CLASSES] = 0
     state.classes[:, CLASS_COUNT] = 0
     for node in range(nodes.shape[0]):
@@ -193,9 +211,4 @@ def settle(state: Any) -> None:
         add_to_queue(state, j, float(active * jobs[j, JOB_SIZE]))
         request(state, j, float((active + pending) * jobs[j, JOB_SIZE]))
         enlist(state, j)
-    free = 0
-    for node in range(nodes.shape[0]):
-        nodes[node, FUTURE] = nodes[node, IDLE]
-        state.rooms[nodes[node, IDLE]] += 1
-        free += nodes[node, IDLE]
-    state.count[ALL_FUTURE] = free
+    count_rooms(state)

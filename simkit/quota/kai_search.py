@@ -8,19 +8,20 @@ from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_candidates import (
     ANY_PRIORITY,
     CONSOLIDATE,
-    PREEMPT,
     RECLAIM,
-    is_valid_choice,
-    may_lose,
-    might_make_room,
+    first_apart,
+    keeps_balance,
+    mark_victims,
+    may_be_lost,
 )
+from gpuplan.simkit.quota.kai_lists import relist
 from gpuplan.simkit.quota.kai_order import (
+    first_again,
     first_victim,
     left_of,
     list_victim_as,
     next_again,
     next_victim,
-    relist,
 )
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
@@ -28,14 +29,15 @@ from gpuplan.simkit.quota.kai_share import (
     POPPED,
 )
 from gpuplan.simkit.quota.kai_state import (
-    ACTIVE_COUNT,
     ALL_FUTURE,
+    BATCH_ABOVE,
+    BATCH_APART,
     BATCH_END,
     BATCH_JOB,
+    BATCH_OUT,
     BATCH_TASK,
     FRESH,
     FUTURE,
-    IS_VICTIM,
     JOB_ACTIVE,
     JOB_FIRST,
     JOB_GATHERED,
@@ -43,7 +45,6 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_LEAST,
     JOB_MARKS,
     JOB_PENDING,
-    JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
     MOST_MOVED,
@@ -54,10 +55,7 @@ from gpuplan.simkit.quota.kai_state import (
     NODE_NEW,
     NODE_ORDER,
     PARENT,
-    PREEMPT_SHIELD,
-    RECLAIM_SHIELD,
     SETTLED,
-    SHIELD,
     STAMP,
     TASK_BATCH,
     TASK_CAUSE,
@@ -71,6 +69,7 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_WAITS,
     add_future,
     add_to_queue,
+    fits_nodes,
     need_of,
     place_job,
     remove_task,
@@ -87,22 +86,7 @@ def search(state: Any, j: int, action: int) -> bool:
     nodes, tree = state.nodes, state.tree
     need = need_of(jobs, j)
     missing = need - state.count[ALL_FUTURE]
-    leaf = jobs[j, JOB_QUEUE]
-    for q in range(tree.shape[0] - 1):
-        queues[q, POPPED] = 0.0
-        tree[q, IS_VICTIM] = 0
-        if tree[q, ACTIVE_COUNT] > 0 and (
-            action == CONSOLIDATE
-            or (action == PREEMPT and q == leaf)
-            or (action == RECLAIM and may_lose(state, leaf, q, need))
-        ):
-            tree[q, IS_VICTIM] = 1
-        tree[q, SHIELD] = 0
-        if action != CONSOLIDATE:
-            tree[q, SHIELD] = tree[q, RECLAIM_SHIELD if action == RECLAIM else PREEMPT_SHIELD]
-    below = jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
-    if action != CONSOLIDATE and not might_make_room(state, j, below):
-        return False
+    below = mark_victims(state, j, action)
     size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
     # How many tasks of the job would have room with all gathered victims gone; those that must be
     # placed again take at least as much of it as tasks of the job would.
@@ -139,6 +123,9 @@ def search(state: Any, j: int, action: int) -> bool:
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
+        if action == RECLAIM:
+            a, apart = first_apart(tree, jobs[j, JOB_QUEUE], jobs[victim, JOB_QUEUE])
+            state.batches[batches, BATCH_ABOVE], state.batches[batches, BATCH_APART] = a, apart
         batches += 1
         jobs[victim, JOB_GATHERED] += count
         missing -= count * jobs[victim, JOB_SIZE]
@@ -272,11 +259,11 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
         add_to_queue(state, j, -float(count * jobs[j, JOB_SIZE]))
     for b in range(batches):
         victim = state.batches[b, BATCH_JOB]
+        if not state.batches[b, BATCH_OUT]:
+            continue
         first = state.batches[b - 1, BATCH_END] if b else 0
         for i in range(first, state.batches[b, BATCH_END]):
             task = state.batches[i, BATCH_TASK]
-            if tasks[task, TASK_OLD] < 0:
-                continue  # it was not evicted
             if tasks[task, TASK_STATE] != TASK_LEAVING:
                 remove_task(state, victim, task)
                 jobs[victim, JOB_ACTIVE] -= 1
@@ -302,22 +289,22 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
         for i in range(first, state.batches[b, BATCH_END]):
             node = tasks[state.batches[i, BATCH_TASK], TASK_NODE]
             hit = hit or nodes[node, NODE_HIT] == state.count[STAMP]
+        state.batches[b, BATCH_OUT] = hit
         if hit:
             _evict_batch(state, b)
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
         how = tasks[task, TASK_STATE]
         if how == TASK_PLACED or how == TASK_WAITS:
             tasks[task, TASK_OLD] = -3  # placed earlier in this round
-    is_placed = place_job(state, j, False)
+    is_valid = is_placed = place_job(state, j, False)
     if is_placed:
         for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
             how = tasks[task, TASK_STATE]
             if (how == TASK_PLACED or how == TASK_WAITS) and tasks[task, TASK_OLD] == -1:
                 tasks[task, TASK_OLD] = -2  # placed by this simulation
-        _place_victims(state, batches)
-    is_valid = is_placed
-    if is_valid and action != PREEMPT:
-        is_valid = is_valid_choice(state, j, action, batches, need)
+        is_valid = _place_victims(state, j, action, batches, need)
+    if is_valid and action == RECLAIM:
+        is_valid = keeps_balance(state, j, need)
     if not is_valid:
         _undo(state, j, batches, is_placed)
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
@@ -335,20 +322,32 @@ def _simulate(state: Any, j: int, action: int, batches: int, used: int, need: fl
 
 
 @borrowing_helper
-def _place_victims(state: Any, batches: int) -> None:
-    """Place evicted tasks again where there is room, in the order of pending jobs."""
-    jobs = state.jobs
+def _place_victims(state: Any, j: int, action: int, batches: int, need: float) -> bool:
+    """Place evicted tasks again where there is room, in the order of pending jobs.
+
+    Returns whether those that have no place may be lost; where not, it stops at the first of them.
+    Those for which there is no room before any is placed are looked at first.
+    """
+    jobs, may = state.jobs, True
     for b in range(batches):
-        jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
-    while True:
-        for b in range(batches):  # hide those that have nothing to place
-            victim = state.batches[b, BATCH_JOB]
-            if victims_left(state, victim) == 0:
-                jobs[victim, JOB_MARKS] |= SETTLED
-        best = next_again(state, batches)
-        if best < 0:
-            break
-        if not place_job(state, best, True):
+        victim = state.batches[b, BATCH_JOB]
+        left = victims_left(state, victim)
+        wanted = min(max(1, jobs[victim, JOB_LEAST] - jobs[victim, JOB_ACTIVE]), left)
+        if left == 0 or not fits_nodes(state, jobs[victim, JOB_SIZE], wanted):
+            jobs[victim, JOB_MARKS] |= SETTLED
+            may = may and left == 0
+    may = may or may_be_lost(state, j, action, batches, need)
+    best = first_again(state, batches) if may else -1
+    while best >= 0 and may:
+        is_placed = place_job(state, best, True)
+        if not is_placed:
             jobs[best, JOB_MARKS] |= SETTLED
+            may = may_be_lost(state, j, action, batches, need)
+        elif victims_left(state, best) == 0:
+            jobs[best, JOB_MARKS] |= SETTLED
+        best = next_again(state, jobs[best, JOB_QUEUE], batches) if may else -1
+    if may and action == RECLAIM:
+        may = may_be_lost(state, j, action, batches, need)
     for b in range(batches):
         jobs[state.batches[b, BATCH_JOB], JOB_MARKS] &= ~SETTLED
+    return may

@@ -13,8 +13,8 @@ UNLIMITED = -1.0
 # Columns of the table of queues.
 (
     PRIORITY, DESERVED, LIMIT, WEIGHT, USAGE, REQUESTED, ALLOCATED, FIXED, FAIR, WANT, FRACTION,
-    POPPED, BEFORE, REMAINING, COLUMNS,
-) = range(15)  # fmt: skip
+    POPPED, BEFORE, REMAINING, SHARE_PLACE, SHARE_REPLACE, SHARE_EVICT, COLUMNS,
+) = range(18)  # fmt: skip
 
 
 @borrowing_helper

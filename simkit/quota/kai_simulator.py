@@ -24,12 +24,9 @@ from gpuplan.simkit.quota.kai_kernel import (
     WINDOW_FROM,
     run_kai,
 )
+from gpuplan.simkit.quota.kai_round import settle
 from gpuplan.simkit.quota.kai_site import KaiQueue, empty_state
 from gpuplan.simkit.quota.kai_state import (
-    ALL_FUTURE,
-    CAPACITY,
-    FUTURE,
-    IDLE,
     JOB_EVICTIONS,
     MOST_MOVED,
     TASK_GONE,
@@ -198,9 +195,7 @@ def replay_kai(
     capacity = np.array(site.node_gpus, np.int64)
     state = empty_state(capacity, site.queues, table, tasks)
     state.tasks[:, TASK_JOB], state.tasks[:, TASK_REST] = owner, jobs.run[owner]
-    state.nodes[:, IDLE] = state.nodes[:, FUTURE] = state.nodes[:, CAPACITY]
-    state.rooms[:] = np.bincount(capacity, minlength=state.rooms.size)
-    state.count[ALL_FUTURE] = capacity.sum()
+    settle(state)
     if site.most_moved >= 0:
         state.count[MOST_MOVED] = site.most_moved
     clock = np.zeros(CLOCK, np.int64)

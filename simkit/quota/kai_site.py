@@ -28,9 +28,11 @@ from gpuplan.simkit.quota.kai_state import (
     MOST_MOVED,
     MOVED_COLUMNS,
     NODE_COLUMNS,
+    NODES_A_WORD,
     PARENT,
     PREEMPT_SHIELD,
     RECLAIM_SHIELD,
+    ROOMY_ROWS,
     SECTION,
     SEVERAL,
     SHIELDS,
@@ -181,6 +183,7 @@ def empty_state(
         classes=np.zeros((len(kinds), CLASS_COLUMNS), np.int64),
         batches=np.zeros((len(tasks) + 1, BATCH_COLUMNS), np.int64),
         rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64),
+        roomy=np.zeros((ROOMY_ROWS, -(-capacity.size // NODES_A_WORD)), np.int64),
         moved=np.zeros((int(capacity.max(initial=0)) + 1, MOVED_COLUMNS), np.int64), count=cells,
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.bits import lowest_bit
 from gpuplan.simkit.quota.kai_share import ALLOCATED, DESERVED, FAIR, FIXED, LIMIT, REQUESTED
 
 # States of a task: waiting; running; told to stop; placed this round; waits for GPUs that stop;
@@ -25,12 +26,13 @@ IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_NEW, 
 ) = range(11)  # fmt: skip
 # Columns of jobs; those from the active tasks on change. Alive: not finished. Tried: the last
 # action that tried the job. Full: whether it had as many active tasks as it needs when listed.
-# Logged: what it held in the log of changes.
+# Logged: what it held in the log of changes. Before, after: its neighbors among the pending jobs of
+# its class.
 (
     JOB_QUEUE, JOB_PRIORITY, JOB_FIXED, JOB_SIZE, JOB_LEAST, JOB_FIRST, JOB_LAST, JOB_AGE,
     JOB_CLASS, JOB_ACTIVE, JOB_PENDING, JOB_ALIVE, JOB_GATHERED, JOB_MARKS, JOB_TRIED, JOB_LISTED,
-    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_COLUMNS,
-) = range(20)  # fmt: skip
+    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_BEFORE, JOB_AFTER, JOB_COLUMNS,
+) = range(22)  # fmt: skip
 # Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed,
 # listed as a victim of which the tasks beyond those it needs are gathered.
 SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
@@ -38,22 +40,31 @@ SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
 IN_PENDING, IN_ACTIVE = 1, 2
 # Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
 # positions of the next job to place and of the next victim in the lists of a queue; the best are
-# the first jobs of each order below it. Shields: for how many seconds after their start jobs are no
-# victims of reclaim, of preempt, of this search.
+# the first jobs of each order below it, and ranks where queues with these come in it. Shields: for
+# how many seconds after their start jobs are no victims of reclaim, of preempt, of this search.
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
-    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, IS_VICTIM, RECLAIM_SHIELD,
-    PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
-) = range(18)  # fmt: skip
-# Columns of the lists: pending jobs and possible victims of each queue, in sections by queue; jobs
-# changed in this round; classes that have pending jobs.
-LIST_PENDING, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(5)
+    CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, RANK_PLACE, RANK_REPLACE,
+    RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
+) = range(21)  # fmt: skip
+# Columns of the lists: pending jobs, each with its class, and possible victims of each queue, in
+# sections by queue; jobs changed in this round; classes that have pending jobs.
+LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(6)
 # Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
-# or one job whose tasks do not. Left: those not tried in this action.
-CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_COLUMNS = range(6)
+# or one job whose tasks do not. Job: one that is pending. Left: those not tried in this action.
+# Failed, hopeful: the last version at which none can be placed, or at which one might be.
+# Need: GPUs that each would take next.
+(
+    CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, CLASS_NEED,
+    CLASS_COLUMNS,
+) = range(8)  # fmt: skip
 # Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
-# node and size of the tasks that any consolidation might move.
-BATCH_JOB, BATCH_END, BATCH_TASK, MOVED_NODE, MOVED_SIZE, BATCH_COLUMNS = range(6)
+# whether it is out in a simulation; the first queues above a pending job and it that differ; node
+# and size of the tasks that any consolidation might move.
+(
+    BATCH_JOB, BATCH_END, BATCH_TASK, BATCH_OUT, BATCH_ABOVE, BATCH_APART, MOVED_NODE, MOVED_SIZE,
+    BATCH_COLUMNS,
+) = range(9)  # fmt: skip
 # Columns of what a consolidation might do, by size of a task: how many tasks would have room, and
 # at which version of the state.
 MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
@@ -66,6 +77,7 @@ MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
 ) = range(17)  # fmt: skip
 
 
+ROOMY_ROWS, NODES_A_WORD = 17, 62
 UNBOUNDED = 1e300  # what a queue may hold that nothing limits
 
 
@@ -76,7 +88,8 @@ class KaiState(NamedTuple):
         queues: amounts by queue, see `gpuplan.simkit.quota.kai_share`. ``tree``, ``child``: queues
             below each queue, older ones first.
         jobs, tasks, nodes, lists, classes, batches, count: tables.
-        rooms: how many nodes will have 0, 1, ... free GPUs.
+        rooms: how many nodes will have 0, 1, ... free GPUs. ``roomy``: which, as bits by node; the
+            last row has all with so many or more.
         moved: what a consolidation might do, by size of a task.
     """
 
@@ -90,6 +103,7 @@ class KaiState(NamedTuple):
     classes: Any
     batches: Any
     rooms: Any
+    roomy: Any
     moved: Any
     count: Any
 
@@ -158,9 +172,8 @@ def fits_queue(state: Any, j: int, need: float) -> bool:
 
 
 @borrowing_helper
-def fits_nodes(state: Any, j: int) -> bool:
-    """Return whether nodes have, or will have, room for the next tasks of a job."""
-    size, left = state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
+def fits_nodes(state: Any, size: int, left: int) -> bool:
+    """Return whether nodes have, or will have, room for so many tasks of a size."""
     for free in range(size, state.rooms.size):
         left -= state.rooms[free] * (free // size)
         if left <= 0:
@@ -176,6 +189,24 @@ def add_future(state: Any, node: int, amount: int) -> None:
     state.rooms[free + amount] += 1
     state.nodes[node, FUTURE] = free + amount
     state.count[ALL_FUTURE] += amount
+    last, word, bit = state.roomy.shape[0] - 1, node // NODES_A_WORD, 1 << node % NODES_A_WORD
+    state.roomy[min(free, last), word] &= ~bit
+    state.roomy[min(free + amount, last), word] |= bit
+
+
+@borrowing_helper
+def count_rooms(state: Any) -> None:
+    """Count what will be free where all that is evicted has stopped: what is free."""
+    state.rooms[:] = 0
+    state.roomy[:] = 0
+    last = state.roomy.shape[0] - 1
+    state.count[ALL_FUTURE] = 0
+    for node in range(state.nodes.shape[0]):
+        free = state.nodes[node, IDLE]
+        state.nodes[node, FUTURE] = free
+        state.rooms[free] += 1
+        state.roomy[min(free, last), node // NODES_A_WORD] |= 1 << node % NODES_A_WORD
+        state.count[ALL_FUTURE] += free
 
 
 @borrowing_helper
@@ -193,18 +224,26 @@ def _choose_node(state: Any, size: int) -> int:
 
     Nodes with room now come before those where GPUs are being released.
     """
+    nodes, roomy = state.nodes, state.roomy
     best, best_free, best_now = -1, 0, False
-    for node in range(state.nodes.shape[0]):
-        future = state.nodes[node, FUTURE]
-        if future < size:
-            continue
-        idle = state.nodes[node, IDLE]
-        now = min(idle, future) >= size
-        free = idle if now else future
-        if best < 0 or (now and not best_now) or (now == best_now and free < best_free):
-            best, best_free, best_now = node, free, now
-            if now and free == size:
-                break
+    last = roomy.shape[0] - 1
+    for word in range(roomy.shape[1]):
+        bits = 0
+        for free in range(min(size, last), last + 1):
+            bits |= roomy[free, word]
+        while bits:
+            node = word * NODES_A_WORD + lowest_bit(bits)
+            bits &= bits - 1
+            future = nodes[node, FUTURE]
+            if future < size:
+                continue
+            idle = nodes[node, IDLE]
+            now = min(idle, future) >= size
+            free = idle if now else future
+            if best < 0 or (now and not best_now) or (now == best_now and free < best_free):
+                best, best_free, best_now = node, free, now
+                if now and free == size:
+                    return node
     return best
 
 
@@ -261,10 +300,10 @@ def place_job(state: Any, j: int, from_victims: bool) -> bool:
     if from_victims:
         missing = jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]
         wanted = min(max(1, missing), victims_left(state, j))
-    elif not fits_nodes(state, j):
-        return False
     need = float(wanted * jobs[j, JOB_SIZE])
-    if wanted == 0 or not fits_queue(state, j, need):
+    if wanted == 0 or not fits_nodes(state, jobs[j, JOB_SIZE], wanted):
+        return False
+    if not fits_queue(state, j, need):
         return False
     placed, waits = 0, False
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):

@@ -26,6 +26,7 @@ from gpuplan.simkit.quota.state import (
     give_quota,
     leave_running,
 )
+from gpuplan.simkit.reference import by_reference
 
 FAR = 1 << 62
 DONE, GOING, FULL = range(3)  # how a slice ends
@@ -60,18 +61,18 @@ def _stop(tree: Any, jobs: Any, state: Any, w: int, most_evictions: int, shape_q
 
 
 @borrowing_kernel
-def run(
-    tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, events: Any, lists: Any, limits: Any
-) -> int:
+def run(tables: Any, runs: Any, events: Any, lists: Any, limits: Any) -> int:
     """Take so many instants; returns `DONE`, `GOING`, or `FULL` where ``runs`` has no room.
 
     Args:
-        tree, rules, jobs, state: see `gpuplan.simkit.quota.state`.
+        tables: tree, rules, jobs and state; see `gpuplan.simkit.quota.state`.
         runs: one row per run of a workload; see `gpuplan.simkit.quota.cycle`.
         events: heap of ends and stops, with its table.
         lists: arrivals in order, the queue of each shape, and what a cycle did.
         limits: grace in seconds, checkpoint interval (0: none), most evictions, instants.
     """
+    tree, rules = by_reference(tables[0]), by_reference(tables[1])
+    jobs, state = by_reference(tables[2]), by_reference(tables[3])
     heap, place = events
     arrivals, shape_queue, log = lists
     grace, checkpoint, most_evictions, instants = limits

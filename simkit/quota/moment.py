@@ -32,6 +32,7 @@ from gpuplan.simkit.quota.tables import (
 )
 from gpuplan.simkit.quota.tree import borrows, dominant_share, share, use
 from gpuplan.simkit.quota.victims import find_victims
+from gpuplan.simkit.reference import by_reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,32 +183,39 @@ class QuotaMoment:
 
 @kernel
 def _place(tree: Any, jobs: Any, state: Any, w: int) -> None:
-    take_quota(tree, jobs, state, w)
-    join_running(jobs, state, w)
+    work, tables = by_reference(jobs), by_reference(state)
+    take_quota(by_reference(tree), work, tables, w)
+    join_running(work, tables, w)
 
 
 @kernel
 def _wait(jobs: Any, state: Any, w: int) -> None:
-    enqueue(jobs, state, w)
+    enqueue(by_reference(jobs), by_reference(state), w)
 
 
 @kernel
 def _victims(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
-    return find_victims(tree, rules, jobs, state, w)
+    return find_victims(
+        by_reference(tree), by_reference(rules), by_reference(jobs), by_reference(state), w
+    )
 
 
 @kernel
 def _cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, log: Any) -> int:
-    return cycle(tree, rules, jobs, state, runs, root, log)
+    return cycle(
+        by_reference(tree), by_reference(rules), by_reference(jobs), by_reference(state),
+        runs, root, log,
+    )  # fmt: skip
 
 
 @kernel
 def _use(tree: Any, queue: int, fr: int, amount: int) -> None:
-    use(tree, queue, fr, amount)
+    use(by_reference(tree), queue, fr, amount)
 
 
 @kernel
 def _share(tree: Any, node: int) -> tuple[bool, float, int, bool]:
-    infinite, number = share(tree, node)
-    _, resource = dominant_share(tree, node)
-    return infinite, number, resource, borrows(tree, node)
+    table = by_reference(tree)
+    infinite, number = share(table, node)
+    _, resource = dominant_share(table, node)
+    return infinite, number, resource, borrows(table, node)

@@ -150,7 +150,8 @@ def replay_quota(
     arrivals = np.lexsort((table.works[:, col.W_UID], table.works[:, col.W_ARRIVAL]))
     lists = (arrivals, shape_queue, np.zeros(2 * n + len(site.queues) + 1, np.int64))
     limits = (grace_s, checkpoint_s, most_evictions, INSTANTS)
-    while (how := run(tree, rules, table, state, runs, events, lists, limits)) != DONE:
+    tables = (tree, rules, table, state)
+    while (how := run(tables, runs, events, lists, limits)) != DONE:
         if how == FULL:
             runs = np.concatenate((runs, np.full_like(runs, -1)))
         progress(float(state.count[NEXT_COMING]) / max(n, 1))

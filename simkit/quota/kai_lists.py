@@ -1,0 +1,179 @@
+"""KAI's lists of each queue in order: pending jobs, and running ones that may be victims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota.kai_state import (
+    ACTIVE_COUNT,
+    CLASS_COUNT,
+    CLASS_JOB,
+    CLASS_NEED,
+    CLASS_PLACE,
+    CLASSES,
+    IN_ACTIVE,
+    IN_PENDING,
+    JOB_ACTIVE,
+    JOB_AFTER,
+    JOB_AGE,
+    JOB_ALIVE,
+    JOB_BEFORE,
+    JOB_CLASS,
+    JOB_FIXED,
+    JOB_FULL,
+    JOB_LEAST,
+    JOB_LISTED,
+    JOB_PENDING,
+    JOB_PRIORITY,
+    JOB_QUEUE,
+    LIST_ACTIVE,
+    LIST_CLASSES,
+    LIST_KIND,
+    LIST_PENDING,
+    PENDING_COUNT,
+    SECTION,
+    need_of,
+)
+
+
+@borrowing_helper
+def fullness(jobs: Any, j: int) -> int:
+    """Return 0 for a job with fewer active tasks than it needs, 1 for exactly so many, 2 more."""
+    if jobs[j, JOB_ACTIVE] < jobs[j, JOB_LEAST]:
+        return 0
+    return 1 if jobs[j, JOB_ACTIVE] == jobs[j, JOB_LEAST] else 2
+
+
+@borrowing_helper
+def is_before(jobs: Any, j: int, full: int, other: int, other_full: int) -> bool:
+    """Return whether a job is placed before another of its queue, by how full each is."""
+    if jobs[j, JOB_PRIORITY] != jobs[other, JOB_PRIORITY]:
+        return jobs[j, JOB_PRIORITY] > jobs[other, JOB_PRIORITY]  # type: ignore[no-any-return]
+    if full != other_full:
+        return full < other_full
+    return jobs[j, JOB_AGE] < jobs[other, JOB_AGE]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _listed_before(jobs: Any, j: int, other: int) -> bool:
+    """Return whether a job comes before another in the lists."""
+    return is_before(jobs, j, jobs[j, JOB_FULL], other, jobs[other, JOB_FULL])
+
+
+@borrowing_helper
+def put_into(state: Any, j: int, column: int, count: int) -> None:
+    """Put a job into a list of its queue."""
+    jobs, lists = state.jobs, state.lists
+    q = jobs[j, JOB_QUEUE]
+    low = state.tree[q, SECTION]
+    at = high = low + state.tree[q, count]
+    while low < high:
+        middle = (low + high) >> 1
+        if _listed_before(jobs, j, lists[middle, column]):
+            high = middle
+        else:
+            low = middle + 1
+    while at > low:
+        lists[at, column] = lists[at - 1, column]
+        if column == LIST_PENDING:
+            lists[at, LIST_KIND] = lists[at - 1, LIST_KIND]
+        at -= 1
+    lists[low, column] = j
+    if column == LIST_PENDING:
+        lists[low, LIST_KIND] = jobs[j, JOB_CLASS]
+    state.tree[q, count] += 1
+
+
+@borrowing_helper
+def take_out(state: Any, j: int, column: int, count: int) -> None:
+    """Take a job out of a list of its queue."""
+    jobs, lists = state.jobs, state.lists
+    q = jobs[j, JOB_QUEUE]
+    low = state.tree[q, SECTION]
+    last = high = low + state.tree[q, count] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if _listed_before(jobs, lists[middle, column], j):
+            low = middle + 1
+        else:
+            high = middle
+    while low < last:
+        lists[low, column] = lists[low + 1, column]
+        if column == LIST_PENDING:
+            lists[low, LIST_KIND] = lists[low + 1, LIST_KIND]
+        low += 1
+    state.tree[q, count] -= 1
+
+
+@borrowing_helper
+def unlist(state: Any, j: int) -> None:
+    """Take a job out of the lists of its queue."""
+    listed = state.jobs[j, JOB_LISTED]
+    if listed & IN_PENDING:
+        take_out(state, j, LIST_PENDING, PENDING_COUNT)
+        _leave_class(state, j)
+    if listed & IN_ACTIVE:
+        take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+    state.jobs[j, JOB_LISTED] = 0
+
+
+@borrowing_helper
+def relist(state: Any, j: int) -> None:
+    """Put a job where it belongs after its tasks changed."""
+    unlist(state, j)
+    enlist(state, j)
+
+
+@borrowing_helper
+def enlist(state: Any, j: int) -> None:
+    """Put a job into the lists of its queue where it belongs."""
+    jobs = state.jobs
+    listed = 0
+    jobs[j, JOB_FULL] = fullness(jobs, j)
+    together = jobs[j, JOB_ACTIVE] + jobs[j, JOB_PENDING]
+    if jobs[j, JOB_PENDING] > 0 and together >= min(jobs[j, JOB_LEAST], jobs[j, JOB_ALIVE]):
+        put_into(state, j, LIST_PENDING, PENDING_COUNT)
+        _join_class(state, j)
+        listed = IN_PENDING
+    if jobs[j, JOB_ACTIVE] > 0 and not jobs[j, JOB_FIXED]:
+        put_into(state, j, LIST_ACTIVE, ACTIVE_COUNT)
+        listed |= IN_ACTIVE
+    jobs[j, JOB_LISTED] = listed
+
+
+@borrowing_helper
+def _join_class(state: Any, j: int) -> None:
+    """Put a job first among the pending ones of its class; list a class that had none."""
+    jobs, classes, lists = state.jobs, state.classes, state.lists
+    kind = jobs[j, JOB_CLASS]
+    if classes[kind, CLASS_COUNT] == 0:
+        classes[kind, CLASS_PLACE] = state.count[CLASSES]
+        lists[state.count[CLASSES], LIST_CLASSES] = kind
+        state.count[CLASSES] += 1
+        jobs[j, JOB_AFTER] = -1
+    else:
+        first = classes[kind, CLASS_JOB]
+        jobs[j, JOB_AFTER], jobs[first, JOB_BEFORE] = first, j
+    jobs[j, JOB_BEFORE] = -1
+    classes[kind, CLASS_JOB], classes[kind, CLASS_NEED] = j, int(need_of(jobs, j))
+    classes[kind, CLASS_COUNT] += 1
+
+
+@borrowing_helper
+def _leave_class(state: Any, j: int) -> None:
+    """Take a job out of the pending ones of its class; a class that has none is listed no more."""
+    jobs, classes, lists = state.jobs, state.classes, state.lists
+    kind, before, after = jobs[j, JOB_CLASS], jobs[j, JOB_BEFORE], jobs[j, JOB_AFTER]
+    if after >= 0:
+        jobs[after, JOB_BEFORE] = before
+    if before >= 0:
+        jobs[before, JOB_AFTER] = after
+    else:
+        classes[kind, CLASS_JOB] = after
+    classes[kind, CLASS_COUNT] -= 1
+    if classes[kind, CLASS_COUNT] == 0:
+        state.count[CLASSES] -= 1
+        last = lists[state.count[CLASSES], LIST_CLASSES]
+        lists[classes[kind, CLASS_PLACE], LIST_CLASSES] = last
+        classes[last, CLASS_PLACE] = classes[kind, CLASS_PLACE]
