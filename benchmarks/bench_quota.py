@@ -3,8 +3,8 @@
 Each cohort has five queues of 64 GPUs; queues borrow from each other, reclaim what they lent and
 evict lower priorities. KAI has the same queues on nodes of 8 GPUs, and the first of the workloads;
 those of priority 100 and more cannot be evicted there. Gangs of 16 need two empty nodes: with the
-work that evictions lose, this is more than the nodes can do, and the backlog grows; with checkpoints
-it does not. Times are CPU times of this process, kernels compiled before.
+work that evictions lose, this is more than the nodes can do, and the backlog grows; with
+checkpoints it does not. Times are CPU times of this process, kernels compiled before.
 """
 
 import time
