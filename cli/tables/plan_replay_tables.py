@@ -100,6 +100,14 @@ def today_name(results: PlanResults, committed_gpus: float | None) -> str:
     return "all on demand as recorded"
 
 
+def at_once_name(results: PlanResults) -> str:
+    """Return how the jobs run on demand with no wait, which is not as recorded if they waited."""
+    name = today_name(results, None)
+    if not results.today.has_waits:
+        return name
+    return f"{name.removesuffix(' as recorded')} if every job started at once"
+
+
 def replay_tables(results: PlanResults) -> tuple[Table, ...]:
     """Return the tables of the replays that were made."""
     tables = []

@@ -256,6 +256,7 @@ def _results(
             peak_gpus=float(held.max()),
             mean_time_s=columns.now_s,
             jobs_without_wait=int(np.isnan(jobs.wait_s).sum()),
+            mean_wait_s=_mean_wait_s(jobs),
             committed=committed_today,
             usd_per_month=None if today_usd_per_h is None else today_usd_per_h * MONTH_H,
         ),
@@ -292,6 +293,11 @@ def _exact_usd(bought: Purchase) -> float:
 
 def _mean_time_s(jobs: PlannedJobs, assigned: AssignedJobs) -> float:
     return float(assigned.time_s[~jobs.is_deferred].mean()) if not jobs.is_deferred.all() else 0.0
+
+
+def _mean_wait_s(jobs: PlannedJobs) -> float | None:
+    recorded_s = jobs.wait_s[~jobs.is_deferred & ~np.isnan(jobs.wait_s)]
+    return float(recorded_s.mean()) if recorded_s.size else None
 
 
 def _classes(

@@ -26,6 +26,7 @@ class PlanToday:
         mean_gpus, peak_gpus: that they held, deferred jobs left out.
         mean_time_s: from submission to end; a wait that is not recorded counts as none.
         jobs_without_wait: jobs whose wait is not recorded.
+        mean_wait_s: of the others; null where there are none.
         committed: GPUs under commitments of today.
         usd_per_month: of these commitments and the rest on demand, at the prices of the plan;
             owned GPUs cost nothing here. Null where GPUs above them have no price on demand.
@@ -35,8 +36,14 @@ class PlanToday:
     peak_gpus: float
     mean_time_s: float
     jobs_without_wait: int
+    mean_wait_s: float | None
     committed: tuple[CommittedToday, ...]
     usd_per_month: float | None
+
+    @property
+    def has_waits(self) -> bool:
+        """Whether jobs waited, so that to start them all at once is another bill."""
+        return bool(self.mean_wait_s)
 
 
 @dataclass(frozen=True, slots=True)
