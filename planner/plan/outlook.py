@@ -12,6 +12,7 @@ from gpuplan.planner.plan.cheaper import CheaperPlan, SlowestClass, cheaper_plan
 from gpuplan.planner.plan.decisions import DecidedPart, plan_decisions
 from gpuplan.planner.plan.growth import PlanGrowth, growth_steps, plan_growths
 from gpuplan.planner.plan.levers import rented_usd_per_h
+from gpuplan.planner.plan.market_use import MarketUse
 from gpuplan.planner.plan.prices_over_time import PricesOverTime, prices_over_time
 from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.uncertainty import PlanDollars, PlanIntervals, plan_intervals
@@ -51,6 +52,7 @@ def plan_outlook(
     seed: int,
     growth: float | tuple[float, float] | None,
     dollars: PlanDollars,
+    uses: tuple[MarketUse, ...],
 ) -> PlanOutlook:
     """Return what decides a plan, how sure it is, and what would be cheaper.
 
@@ -61,6 +63,7 @@ def plan_outlook(
         seed: of the resamples.
         growth: of demand, or a range of it; None for none.
         dollars: of the plan, and of `recorded`, of the jobs as assigned.
+        uses: of the markets of the plan.
     """
     program = bought.program
     rented = rented_usd_per_h(program, program.weights)
@@ -71,7 +74,7 @@ def plan_outlook(
         on_demand_usd_per_month=None if rented is None else rented * MONTH_H,
         assumed_speedup=assumed_law(bought),
         slowest=slowest_class(program.columns, assigned),
-        decisions=plan_decisions(bought, assigned),
+        decisions=plan_decisions(bought, assigned, uses),
         intervals=plan_intervals(bought, seed=seed, recorded=recorded, dollars=dollars),
         growth=plan_growths(bought, growths),
         assumptions=other_assumptions(bought),

@@ -280,6 +280,7 @@ def _results(
         outlook=plan_outlook(
             *(bought, assigned, recorded, request.jobs.seed, request.growth),
             PlanDollars(usd, recorded_usd),
+            uses,
         ),
     )
 
