@@ -56,3 +56,49 @@ def test_todays_bill_in_shares_where_there_is_one(gpuplan, queued):
     assert "all on demand if every job started at once" in text
     cheap = headline_of(gpuplan, queued, "--commit", "0.3", *PRICES[2:])
     assert "less than today's $" in cheap and "for 6 h less time per job" in cheap
+
+
+def test_dollars_and_markets_under_a_cap_are_those_of_the_replay(gpuplan, queued):
+    words = (*OWNED, "--cluster", "4", "--release-delay", "0")
+    results = results_of(gpuplan, queued, *words)
+    window_h = 23 * 24 + 18
+    rented = next(use for use in results["markets"] if use["name"] == "on_demand")
+    # two jobs at once, and the third on the GPUs owned: 2 are rented for 6 h a day
+    assert results["is_capped"] is True
+    assert (rented["peak_gpus"], rented["peak_s"]) == (2, 0)
+    assert rented["mean_gpus"] == pytest.approx(2 * 6 * 24 / window_h)
+    assert rented["time_share"] == pytest.approx(6 * 24 / window_h)
+    assert results["usd_per_month"] == pytest.approx(MONTH_H * 1.29 * rented["mean_gpus"])
+    assert results["usd_per_month"] == results["replay"]["usd_per_month"]
+    assert results["confirmed"] is True
+    # the first part has 17 of these days in 70% of the time
+    first = MONTH_H * 1.29 * 2 * 6 * 17 / (0.7 * window_h)
+    assert results["holdout"]["capped_usd_per_month"] == pytest.approx(first)
+    (decision,) = [row for row in results["decisions"] if row["name"] == "on_demand"]
+    assert decision["time_share"] == rented["time_share"]
+    text = headline_of(gpuplan, queued, *words)
+    assert "than the program" not in text
+    assert "If no job waited under the cap, it would cost $952.26 a month." in text
+
+
+def test_a_cap_that_is_owned_rents_nothing(gpuplan, queued):
+    text = headline_of(gpuplan, queued, *OWNED, "--cluster", "2")
+    assert text.startswith("The 2 GPUs owned are enough: no GPU needs to be bought or rented.")
+    results = results_of(gpuplan, queued, *OWNED, "--cluster", "2")
+    assert results["usd_per_month"] == 0 and results["confirmed"] is True
+
+
+def test_a_cap_over_the_peak_changes_nothing(gpuplan, queued):
+    free = results_of(gpuplan, queued, *OWNED)
+    capped = results_of(gpuplan, queued, *OWNED, "--cluster", "6")
+    assert capped["is_capped"] is False
+    assert capped["markets"] == free["markets"]
+    assert capped["usd_per_month"] == free["usd_per_month"]
+
+
+def test_a_cap_that_a_target_chose_is_in_the_dollars(gpuplan, queued):
+    results = results_of(gpuplan, queued, *OWNED, "--target", "p95_wait <= 7h")
+    (cap,) = [cap for cap in results["caps"] if cap["is_chosen"]]
+    assert cap["gpus"] < 6 and results["is_capped"] is True
+    assert results["usd_per_month"] == results["replay"]["usd_per_month"]
+    assert sum(use["usd_per_month"] for use in results["markets"]) == results["usd_per_month"]

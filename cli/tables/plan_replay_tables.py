@@ -36,6 +36,8 @@ STEPS = {
     "waits": ("waits and losses, as replayed", "for waits and losses of spot GPUs"),
 }
 """Step of the dollars -> its row, and its reason in a sentence."""
+WITHOUT_WAITS = ("single_jobs", "deferred_jobs")
+"""Steps of the dollars of jobs as assigned; the last has all that runs."""
 
 
 class _HoldoutRow(NamedTuple):
@@ -82,7 +84,9 @@ def dearer_text(results: PlanResults, holdout: PlanHoldout) -> str:
 
     Both are without waits, start-up times and billing steps.
     """
-    plan_usd, today_usd = holdout.plan.program_usd_per_month, holdout.today.usd_per_month
+    today_usd = holdout.today.usd_per_month
+    is_capped = holdout.capped_usd_per_month is not None
+    plan_usd = holdout.plan.usd_per_month if is_capped else holdout.plan.program_usd_per_month
     if today_usd is None or plan_usd <= today_usd * (1 + SAME):
         return ""
     return (
@@ -123,6 +127,13 @@ def gap_text(results: PlanResults) -> str:
     replay, value = results.replay, results.program_usd_per_month
     if replay is None or value <= 0 or abs(replay.usd_per_month / value - 1) <= GAP:
         return ""
+    if results.is_capped:
+        usd = next(
+            step.usd_per_month
+            for step in reversed(results.cost_steps)
+            if step.name in WITHOUT_WAITS
+        )
+        return f"If no job waited under the cap, it would cost {show_about_usd(usd)} a month."
     gap = replay.usd_per_month / value - 1
     shares = [(step.name, step.change_usd_per_month / value) for step in results.cost_steps]
     reasons = [f"{share:+.1%} {STEPS[name][1]}" for name, share in shares if abs(share) >= SAME]

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
-from gpuplan.planner.plan.caps import CappedRun, PlanCap, capped_runs, choose_cap
+from gpuplan.planner.plan.caps import (
+    CappedRun,
+    PlanCap,
+    cap_holds,
+    capped_runs,
+    choose_cap,
+    uses_under_cap,
+)
 from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
+from gpuplan.planner.plan.market_use import MarketUse, market_uses
 from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
@@ -39,6 +47,19 @@ class PlanDecision:
     tried: tuple[PlanCap, ...] = ()
     anew: Purchase | None = None
     kept: KeptPlan | None = None
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether jobs wait under a cap, so that what is rented is that of the replay."""
+        return bool(self.tried) and cap_holds(self._assigned_uses(), self.run)
+
+    def uses(self) -> tuple[MarketUse, ...]:
+        """Return what is used in each market: of the jobs as assigned, or replayed under a cap."""
+        uses = self._assigned_uses()
+        return uses_under_cap(uses, self.run) if self.is_capped else uses
+
+    def _assigned_uses(self) -> tuple[MarketUse, ...]:
+        return market_uses(self.bought.program.columns, self.bought.whole, self.assigned)
 
 
 def decide(

@@ -98,6 +98,8 @@ class PlanHoldout:
             the limits.
         target_s: the bound of the target on it; null without a target.
         value_s: what the replay measured there.
+        capped_usd_per_month: what the replay of the first part cost, where jobs wait under a cap;
+            null where no cap holds.
     """
 
     share: float
@@ -113,6 +115,7 @@ class PlanHoldout:
     hindsight: HeldOutCost | None
     target_s: float | None
     value_s: float | None
+    capped_usd_per_month: float | None
 
 
 def later_time(columns: RouteColumns, share: float) -> TimePart:
@@ -204,6 +207,7 @@ def hold_out(
         hindsight=_hindsight(later, _limits(limits, target, later.now_s), part),
         target_s=limit_s,
         value_s=None if target is None else run.measured_s(target, cut_s),
+        capped_usd_per_month=decision.run.usd_per_month() if decision.is_capped else None,
     )
 
 

@@ -19,7 +19,6 @@ from gpuplan.planner.plan.assignment import (
     assigned_jobs,
     shares_of,
 )
-from gpuplan.planner.plan.caps import uses_under_cap
 from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_levers
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
@@ -224,10 +223,11 @@ def _results(
     bought, decision = proof.bought, proof.decision
     program = proof.anew.program
     columns, jobs = bought.program.columns, program.columns.jobs
-    assigned = assigned_jobs(columns, bought.whole.share)
-    uses = market_uses(columns, bought.whole, assigned)
-    if decision is not None and decision.tried:
-        uses = uses_under_cap(uses, decision.run)
+    if decision is None:
+        assigned = assigned_jobs(columns, bought.whole.share)
+        uses = market_uses(columns, bought.whole, assigned)
+    else:
+        assigned, uses = decision.assigned, decision.uses()
     usd = sum(use.usd_per_month for use in uses)
     mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
@@ -245,6 +245,7 @@ def _results(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
         mean_time_s=mean_s,
+        is_capped=decision is not None and decision.is_capped,
         saving_share=saving,
         recorded_usd_per_month=recorded_usd,
         recorded_committed_gpus=None if recorded is None else float(recorded.all_committed.sum()),

@@ -104,9 +104,10 @@ class PlanResults:
     """What to buy and where jobs run.
 
     Attributes:
-        usd_per_month: of the jobs as assigned to routes, exact in time.
+        usd_per_month: of the jobs as assigned to routes, exact in time; of the replay under a cap.
         program_usd_per_month: the program's value, with fractions of nodes and of classes.
         mean_time_s: of the jobs of classes as assigned, without waits.
+        is_capped: whether jobs wait under a cap; dollars and markets are then those of the replay.
         saving_share: over the best commitment with every job as recorded; null where that has no
             price or does not meet the limits.
         recorded_usd_per_month: of this commitment.
@@ -134,6 +135,7 @@ class PlanResults:
     usd_per_month: float
     program_usd_per_month: float
     mean_time_s: float
+    is_capped: bool
     saving_share: float | None
     recorded_usd_per_month: float | None
     recorded_committed_gpus: float | None
