@@ -102,3 +102,20 @@ def test_a_cap_that_a_target_chose_is_in_the_dollars(gpuplan, queued):
     assert cap["gpus"] < 6 and results["is_capped"] is True
     assert results["usd_per_month"] == results["replay"]["usd_per_month"]
     assert sum(use["usd_per_month"] for use in results["markets"]) == results["usd_per_month"]
+
+
+def test_a_budget_under_the_plan_without_waits_says_how_jobs_may_wait(gpuplan, queued):
+    code, _, err = gpuplan("plan", queued, *OWNED, "--budget", "$500/month")
+    assert code == 4
+    assert "if no job may wait, the cheapest plan costs $945 a month" in err
+    assert "or --cluster A100=COUNT, which lets jobs wait for fewer GPUs" in err
+
+
+def test_a_budget_is_that_of_the_replay_under_a_cap(gpuplan, queued):
+    words = (*OWNED, "--cluster", "4", "--release-delay", "0")
+    results = results_of(gpuplan, queued, *words, "--budget", "$480/month")
+    assert results["usd_per_month"] == pytest.approx(476.13, abs=0.01)
+    code, _, err = gpuplan("plan", queued, *words, "--budget", "$400/month")
+    assert code == 4
+    assert "under --cluster the cheapest plan costs $476 a month in the replay" in err
+    assert "next: --budget '$477/month', or a smaller --cluster" in err
