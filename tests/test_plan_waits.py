@@ -2,8 +2,11 @@
 
 import json
 
+import numpy as np
 import pytest
 from support_traces import write_trace
+
+from gpuplan.cli.formats.units import show_share
 
 pytestmark = pytest.mark.kernels
 HOUR, DAY = 3600.0, 86400.0
@@ -119,3 +122,28 @@ def test_a_budget_is_that_of_the_replay_under_a_cap(gpuplan, queued):
     assert code == 4
     assert "under --cluster the cheapest plan costs $476 a month in the replay" in err
     assert "next: --budget '$477/month', or a smaller --cluster" in err
+
+
+def test_a_plan_that_rents_all_is_as_dear_as_renting_all(gpuplan, tmp_path):
+    rng = np.random.default_rng(5)
+    submit, run = np.sort(rng.uniform(0, 70 * DAY, 300)), rng.exponential(HOUR, 300)
+    path = write_trace(
+        tmp_path / "short.parquet", submit, run, [4.0] * 300, gpu_type=["A100"] * 300
+    )
+    words = (path, "--owned", "A100=3", "--commit", "1.2", "--on-demand", "1.29")
+    results, text = results_of(gpuplan, *words), headline_of(gpuplan, *words)
+    assert results["on_demand_usd_per_month"] == pytest.approx(results["usd_per_month"], rel=1e-9)
+    saving = results["intervals"]["saving_over_on_demand_share"]
+    assert (saving["low"], saving["high"]) == pytest.approx((0, 0), abs=1e-9)
+    assert "about the same as renting all above the owned GPUs as recorded. Mean" in text
+
+
+def test_no_share_is_less_than_nothing_by_nothing():
+    assert (show_share(-0.0004), show_share(0.0004)) == ("0.0%", "0.0%")
+    assert (show_share(-0.0006), show_share(-0.123)) == ("-0.1%", "-12.3%")
+
+
+def test_gpus_of_today_are_those_of_jobs_after_their_waits(gpuplan, queued):
+    today = results_of(gpuplan, queued, *OWNED)["today"]
+    assert today["peak_gpus"] == 2  # one job after the other
+    assert today["mean_gpus"] == pytest.approx(2 * 18 * 24 / (23 * 24 + 18))

@@ -36,10 +36,15 @@ from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share
 from gpuplan.planner.plan.replay import RentingTerms
-from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.spot_record import losses_per_s
 from gpuplan.planner.plan.targets import write_target
-from gpuplan.planner.plan.today import CommittedToday, recorded_usd_per_h
+from gpuplan.planner.plan.today import (
+    CommittedToday,
+    at_once_usd_per_h,
+    recorded_gpus,
+    recorded_usd_per_h,
+)
 from gpuplan.planner.plan.uncertainty import PlanDollars
 from gpuplan.planner.plan_exports.class_use import class_uses
 from gpuplan.planner.plan_exports.files import WRITERS
@@ -239,8 +244,9 @@ def _results(
         value_s = None if decision is None else decision.run.measured_s(request.target)
         limit_s = request.target.limit(columns.now_s)
         targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
-    held = columns.of_kind(BASE) @ columns.pool_gpus
-    today_usd_per_h = recorded_usd_per_h(columns)
+    mean_gpus, peak_gpus = recorded_gpus(columns)
+    today_usd_per_h, rented_usd_per_h = recorded_usd_per_h(columns), at_once_usd_per_h(columns)
+    rented_usd = None if rented_usd_per_h is None else rented_usd_per_h * MONTH_H
     return PlanResults(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
@@ -253,8 +259,8 @@ def _results(
         unconfirmed=proof.unconfirmed,
         targets=targets,
         today=PlanToday(
-            mean_gpus=float(held.mean()),
-            peak_gpus=float(held.max()),
+            mean_gpus=mean_gpus,
+            peak_gpus=peak_gpus,
             mean_time_s=columns.now_s,
             jobs_without_wait=int(np.isnan(jobs.wait_s).sum()),
             mean_wait_s=_mean_wait_s(jobs),
@@ -280,7 +286,7 @@ def _results(
         else lending_of(bought, request.services.lend),
         outlook=plan_outlook(
             *(bought, assigned, recorded, request.jobs.seed, request.growth),
-            PlanDollars(usd, recorded_usd),
+            PlanDollars(usd, recorded_usd, rented_usd),
             uses,
         ),
     )

@@ -23,7 +23,7 @@ class PlanToday:
     """The jobs as they were recorded.
 
     Attributes:
-        mean_gpus, peak_gpus: that they held, deferred jobs left out.
+        mean_gpus, peak_gpus: that they held when they ran, exact in time; deferred jobs left out.
         mean_time_s: from submission to end; a wait that is not recorded counts as none.
         jobs_without_wait: jobs whose wait is not recorded.
         mean_wait_s: of the others; null where there are none.
