@@ -147,3 +147,18 @@ def test_gpus_of_today_are_those_of_jobs_after_their_waits(gpuplan, queued):
     today = results_of(gpuplan, queued, *OWNED)["today"]
     assert today["peak_gpus"] == 2  # one job after the other
     assert today["mean_gpus"] == pytest.approx(2 * 18 * 24 / (23 * 24 + 18))
+
+
+def test_the_saving_over_today_can_be_gated(gpuplan, queued):
+    words = (queued, "--commit", "0.3", *PRICES[2:])
+    results = results_of(gpuplan, *words)
+    saving = 1 - results["usd_per_month"] / results["today"]["usd_per_month"]
+    assert saving > 0.05 and results["saving_share"] == pytest.approx(0)
+    assert results["saving_over_today_share"] == pytest.approx(saving)
+    code, _, err = gpuplan("plan", *words, "--fail-if", "saving_over_today_share < 5%")
+    assert code == 0, err
+    code, _, err = gpuplan(
+        "plan", *words, "--fail-if", f"saving_over_today_share < {saving + 0.01}"
+    )
+    assert code == 1 and "saving_over_today_share" in err
+    assert results_of(gpuplan, queued, *OWNED)["saving_over_today_share"] is None  # of nothing

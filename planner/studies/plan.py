@@ -245,14 +245,17 @@ def _results(
         limit_s = request.target.limit(columns.now_s)
         targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
     mean_gpus, peak_gpus = recorded_gpus(columns)
-    today_usd_per_h, rented_usd_per_h = recorded_usd_per_h(columns), at_once_usd_per_h(columns)
-    rented_usd = None if rented_usd_per_h is None else rented_usd_per_h * MONTH_H
+    today_usd, rented_usd = (
+        None if usd_per_h is None else usd_per_h * MONTH_H
+        for usd_per_h in (recorded_usd_per_h(columns), at_once_usd_per_h(columns))
+    )
     return PlanResults(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
         mean_time_s=mean_s,
         is_capped=decision is not None and decision.is_capped,
         saving_share=saving,
+        saving_over_today_share=1 - usd / today_usd if today_usd else None,
         recorded_usd_per_month=recorded_usd,
         recorded_committed_gpus=None if recorded is None else float(recorded.all_committed.sum()),
         confirmed=not proof.unconfirmed,
@@ -265,7 +268,7 @@ def _results(
             jobs_without_wait=int(np.isnan(jobs.wait_s).sum()),
             mean_wait_s=_mean_wait_s(jobs),
             committed=committed_today,
-            usd_per_month=None if today_usd_per_h is None else today_usd_per_h * MONTH_H,
+            usd_per_month=today_usd,
         ),
         markets=uses,
         classes=_classes(columns, bought.whole.share, assigned),

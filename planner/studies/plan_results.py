@@ -110,6 +110,8 @@ class PlanResults:
         is_capped: whether jobs wait under a cap; dollars and markets are then those of the replay.
         saving_share: over the best commitment with every job as recorded; null where that has no
             price or does not meet the limits.
+        saving_over_today_share: over ``today.usd_per_month``, the bill of the jobs as recorded with
+            their waits; below 0 where the plan costs more; null where that is nothing or unknown.
         recorded_usd_per_month: of this commitment.
         recorded_committed_gpus: that it commits to.
         confirmed: whether a plan made so for the first part of the log held on the rest.
@@ -137,6 +139,7 @@ class PlanResults:
     mean_time_s: float
     is_capped: bool
     saving_share: float | None
+    saving_over_today_share: float | None
     recorded_usd_per_month: float | None
     recorded_committed_gpus: float | None
     confirmed: bool
