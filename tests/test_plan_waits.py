@@ -162,3 +162,33 @@ def test_the_saving_over_today_can_be_gated(gpuplan, queued):
     )
     assert code == 1 and "saving_over_today_share" in err
     assert results_of(gpuplan, queued, *OWNED)["saving_over_today_share"] is None  # of nothing
+
+
+def test_less_than_a_day_is_not_held_out(gpuplan, queued):
+    code, _, err = gpuplan("plan", queued, *OWNED, "--holdout", "0.01%")
+    assert code == 2
+    assert "--holdout 0.01%: that is" in err and "expected a day at least" in err
+    # a day is 4.2% of 23.75 days
+    assert "next: --holdout 5% or more, or 0% to hold out nothing" in err
+    assert gpuplan("plan", queued, *OWNED, "--holdout", "5%")[0] == 0
+
+
+def test_a_saving_that_did_not_hold_is_not_confirmed(gpuplan, tmp_path):
+    """4 GPUs are in use for 20 days and 1 for 10 more: a commitment to 4 saves only at first."""
+    submit = [DAY * day for day in range(30) for _ in range(4 if day < 20 else 1)]
+    path = write_trace(tmp_path / "falling.parquet", submit, [DAY] * len(submit))
+    words = (path, "--commit", "0.8", "--on-demand", "1.29")
+    results, text = results_of(gpuplan, *words), headline_of(gpuplan, *words)
+    assert results["confirmed"] is True and results["holdout"]["saved"] is False
+    assert results["saving_over_today_share"] > 0.05
+    assert ": its cost held on the last 30% of the log, its saving did not, for all on" in text
+    assert "confirmed" not in text
+    code, _, err = gpuplan("plan", *words, "--fail-if", "holdout.saved == false")
+    assert code == 1 and "holdout.saved" in err
+
+
+def test_a_plan_that_costs_more_than_today_says_so_of_the_part_held_out(gpuplan, queued):
+    text = headline_of(gpuplan, queued, *OWNED)
+    assert "confirmed; there too it costs more than renting all above the owned GPUs as" in text
+    saved = results_of(gpuplan, queued, "--commit", "0.3", *PRICES[2:])["holdout"]["saved"]
+    assert saved is True

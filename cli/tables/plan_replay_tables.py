@@ -10,7 +10,7 @@ from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.cost_steps import CostStep
-    from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan, PlanHoldout
+    from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan
     from gpuplan.planner.studies.plan_results import PlanResults
 
 
@@ -53,14 +53,29 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
     if holdout is None:
         return ""
     plan = holdout.plan
-    dearer = "" if has_budget else dearer_text(results, holdout)
-    other = _other_commitment(results, plan.committed_gpus)
-    return (
-        f"On the last {holdout.share:.0%} of the log, a plan of the first {1 - holdout.share:.0%}"
-        f"{other} cost {show_about_usd(plan.usd_per_month)} a month, "
-        f"{show_duration(plan.mean_time_s)} per job, P95 wait {show_duration(plan.p95_wait_s)}: "
-        f"confirmed{dearer}."
+    part = f"the last {holdout.share:.0%} of the log"
+    tried = (
+        f"a plan of the first {1 - holdout.share:.0%}"
+        f"{_other_commitment(results, plan.committed_gpus)} cost "
+        f"{show_about_usd(plan.usd_per_month)} a month, {show_duration(plan.mean_time_s)} per job, "
+        f"P95 wait {show_duration(plan.p95_wait_s)}"
     )
+    if has_budget or holdout.saved is not False:
+        return f"On {part}, {tried}: confirmed."
+    name = today_name(results, holdout.today.committed_gpus)
+    usd = show_about_usd(holdout.today.usd_per_month or 0.0)
+    if _saves(results):
+        return (
+            f"{tried[0].upper()}{tried[1:]}: its cost held on {part}, its saving did not, "
+            f"for {name} would have cost {usd} there."
+        )
+    return f"On {part}, {tried}: confirmed; there too it costs more than {name}, {usd}."
+
+
+def _saves(results: PlanResults) -> bool:
+    """Return whether the plan says that it costs less than today."""
+    today_usd = results.today.usd_per_month
+    return today_usd is not None and results.usd_per_month < today_usd * (1 - SAME)
 
 
 def _other_commitment(results: PlanResults, tried_gpus: float) -> str:
@@ -77,22 +92,6 @@ def cap_text(results: PlanResults) -> str:
     if chosen is None or chosen is results.caps[-1]:
         return ""
     return f", with at most {chosen.gpus:,.0f} GPUs in all,"
-
-
-def dearer_text(results: PlanResults, holdout: PlanHoldout) -> str:
-    """Return that the plan saved nothing there, where its program costs more than today.
-
-    Both are without waits, start-up times and billing steps.
-    """
-    today_usd = holdout.today.usd_per_month
-    is_capped = holdout.capped_usd_per_month is not None
-    plan_usd = holdout.plan.usd_per_month if is_capped else holdout.plan.program_usd_per_month
-    if today_usd is None or plan_usd <= today_usd * (1 + SAME):
-        return ""
-    return (
-        f", but it saves nothing there: {today_name(results, holdout.today.committed_gpus)} would "
-        f"have cost {show_about_usd(today_usd)}"
-    )
 
 
 def today_name(results: PlanResults, committed_gpus: float | None) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
+from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.decision import PlanDecision, decide
-from gpuplan.planner.plan.holdout import PlanHoldout, hold_out, no_holdout
+from gpuplan.planner.plan.holdout import PlanHoldout, hold_out, later_time, no_holdout
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
 from gpuplan.planner.plan.program import PlanProgram
@@ -212,6 +214,21 @@ def busiest_spot_hours(run: PlanRun) -> tuple[float, float] | None:
     hours = TimeBins(float(np.ceil(last_s / HOUR_S) * HOUR_S), int(np.ceil(last_s / HOUR_S)))
     at = hours.means(np.concatenate(begin_s), np.concatenate(end_s), held).argmax()
     return float(at * HOUR_S), float(at * HOUR_S + OUTAGE_S)
+
+
+def check_held_out(columns: RouteColumns, share: float) -> None:
+    """Refuse to hold out less than a day, which confirms nothing. Raises `UsageError`."""
+    if no_holdout(columns, share) is not None:
+        return
+    part = later_time(columns, share)
+    held_out_s = part.end_s - part.begin_s
+    if held_out_s < DAY_S * (1 - ROUNDING):
+        least = ceil(100 * share * DAY_S / held_out_s)
+        raise UsageError(
+            f"--holdout {100 * share:.3g}%: that is {time_text(held_out_s)} of the log, too little "
+            "to confirm a plan; expected a day at least\n"
+            f"  next: --holdout {least}% or more, or 0% to hold out nothing"
+        )
 
 
 def confirmation(

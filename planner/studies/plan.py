@@ -23,6 +23,7 @@ from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_lev
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
     caveat,
+    check_held_out,
     prove,
     tail_words,
 )
@@ -162,6 +163,7 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         usd_per_h=budget_usd_per_h,
     )
     program = plan_program(columns, limits)
+    check_held_out(columns, request.holdout)
     old = None if older is None else old_plan(older, request.upkeep.hysteresis)
     proof = prove(program, target, _terms(request), request.holdout, old)
     short = caveat(jobs.window_s, request.holdout)
