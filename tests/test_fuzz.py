@@ -132,6 +132,7 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
         "--baseline",
         "--site",
         "--spot-availability",
+        "--profile",
     }
     assert path_options() == WRITES | reads, "say in fuzz/options.py whether it is written"
 
