@@ -192,3 +192,17 @@ def test_a_plan_that_costs_more_than_today_says_so_of_the_part_held_out(gpuplan,
     assert "confirmed; there too it costs more than renting all above the owned GPUs as" in text
     saved = results_of(gpuplan, queued, "--commit", "0.3", *PRICES[2:])["holdout"]["saved"]
     assert saved is True
+
+
+def test_a_plan_for_nothing_saves_all_of_todays_bill(gpuplan, tmp_path):
+    """2 GPUs owned, of 2 jobs a day one after the other, but the first two ran side by side."""
+    path = write_trace(
+        tmp_path / "once.parquet",
+        [DAY * day for day in range(24) for _ in range(2)],
+        [6 * HOUR] * 48,
+        [2.0] * 48,
+        gpu_type=["A100"] * 48,
+        queue_s=[0.0, 0.0] + [0.0, 6 * HOUR] * 23,
+    )
+    text = headline_of(gpuplan, path, *OWNED, "--cluster", "2", "--holdout", "0%")
+    assert "for $0.00 a month, 100.0% less than today's $20.05" in text

@@ -166,7 +166,7 @@ def _against_today(results: PlanResults) -> str:
     change = results.usd_per_month - today.usd_per_month
     if abs(change) <= SAME * max(results.usd_per_month, today.usd_per_month):
         return f", about the same as today{changed}"
-    if abs(change) < today.usd_per_month:
+    if change < today.usd_per_month:
         usd = show_about_usd(today.usd_per_month)
         return f", {_saving(-change / today.usd_per_month)} today's {usd}{changed}"
     return f", {show_about_usd(change)} a month more than today{changed}"
