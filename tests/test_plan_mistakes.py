@@ -120,7 +120,7 @@ def test_the_commitment_that_was_tried_is_named_where_it_is_another(gpuplan, day
     code, out, err = gpuplan("plan", path, *BOTH)
     text = " ".join(out.split())
     assert code == 0, err
-    assert "a plan of the first 70% (4 GPUs committed, not 1) cost" in text
+    assert "A plan of the first 70% (4 GPUs committed, not 1) cost" in text
     code, out, _ = gpuplan("plan", days, *BOTH)
     assert code == 0 and "a plan of the first 70% cost" in " ".join(out.split())
 

@@ -37,7 +37,15 @@ def mixed(count=300, days=20, seed=7, **options):
 def decisions_of(plan):
     """Return name -> decision of a plan on one GPU type."""
     assigned = assigned_jobs(plan.program.columns, plan.whole.share)
-    return {row.name: row for row in plan_decisions(plan, assigned)}
+    uses = market_uses(plan.program.columns, plan.whole, assigned)
+    return {row.name: row for row in plan_decisions(plan, assigned, uses)}
+
+
+def test_the_share_of_the_time_with_rented_gpus_is_exact():
+    # Of 200 days in bins of 72 min each, GPUs are rented for 6 min a day.
+    jobs = jobs_from(np.arange(200) * DAY, [360.0] * 199 + [DAY], [1] * 200)
+    rented = decisions_of(plan_of(jobs, market(None, 1.0)))["on_demand"]
+    assert rented.time_share == pytest.approx((199 * 360.0 + DAY) / (200 * DAY))
 
 
 def test_what_decides_a_commitment_by_hand():

@@ -395,3 +395,12 @@ def test_weights_of_bins_count_in_every_mean():
     answer = best(plan_program(columns, PlanLimits(), weights=weights))
     assert answer.committed.tolist() == pytest.approx([2.0])
     assert answer.usd_per_h == pytest.approx(1.8)
+
+
+def test_a_budget_that_buys_no_time_buys_the_cheaper_number_of_nodes():
+    # 9 GPUs all the time: 8 and 1 on demand are $9.29 an hour, 16 are $16; none makes a job faster.
+    jobs = jobs_from([0] * 9, [HOUR] * 9, [1] * 9)
+    prices = market(1.0, 1.29, node=8)
+    plan = plan_of(jobs, prices, limits=PlanLimits(usd_per_h=20.0))
+    assert plan.whole.committed.tolist() == [8.0]
+    assert plan.whole.usd_per_h == pytest.approx(9.29)

@@ -179,8 +179,12 @@ def test_one_sentence_per_study(headline, sentence):
 
 def test_a_plan_has_what_came_of_it_on_time_that_it_has_not_seen():
     bought = "Commit to 3 GPUs for $9 a month."
-    tried = "On the last 30% of the log, a plan of the first 70% cost $9 a month: confirmed"
-    for end in (".", ", but it saves nothing there: all on demand would have cost $8."):
+    tried = "On the last 30% of the log, a plan of the first 70% cost $9 a month: "
+    for end in (
+        "confirmed.",
+        "confirmed; there too it costs more than all on demand as recorded, $8.",
+        "its cost held on the last 30% of the log, its saving did not, for $8 would do.",
+    ):
         headline = f"{bought} Mean time 3 h per job, as today. {tried}{end}"
         assert verdict_of(study("plan", headline)) == f"{bought} {tried}{end}"
     assert verdict_of(study("plan", "Not confirmed (why): commit to 3 GPUs. Mean time 3 h.")) == (

@@ -30,7 +30,7 @@ TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
 QUESTION = "Is the cluster too small?"
 """Waits alone answer nothing: their reasons and this question with its answer belong to them."""
-PROVEN = re.compile(r": confirmed[,.]")
+PROVEN = re.compile(r": (?:confirmed[;.]|its cost held )")
 """In the sentence of a plan on time that it has not seen: whether it held there, and saved."""
 
 

@@ -77,8 +77,8 @@ def show_jobs(jobs: int, span_s: float | None = None) -> str:
 
 
 def show_share(value: float) -> str:
-    """Return a fraction as a percentage."""
-    return f"{100 * value:.1f}%"
+    """Return a fraction as a percentage; a share that is about none has no sign."""
+    return f"{round(100 * value, 1) + 0.0:.1f}%"
 
 
 def tick_usd(usd: float, _place: int | None = None) -> str:

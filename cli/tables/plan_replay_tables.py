@@ -10,7 +10,7 @@ from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.cost_steps import CostStep
-    from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan, PlanHoldout
+    from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan
     from gpuplan.planner.studies.plan_results import PlanResults
 
 
@@ -36,6 +36,8 @@ STEPS = {
     "waits": ("waits and losses, as replayed", "for waits and losses of spot GPUs"),
 }
 """Step of the dollars -> its row, and its reason in a sentence."""
+WITHOUT_WAITS = ("single_jobs", "deferred_jobs")
+"""Steps of the dollars of jobs as assigned; the last has all that runs."""
 
 
 class _HoldoutRow(NamedTuple):
@@ -51,14 +53,29 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
     if holdout is None:
         return ""
     plan = holdout.plan
-    dearer = "" if has_budget else dearer_text(results, holdout)
-    other = _other_commitment(results, plan.committed_gpus)
-    return (
-        f"On the last {holdout.share:.0%} of the log, a plan of the first {1 - holdout.share:.0%}"
-        f"{other} cost {show_about_usd(plan.usd_per_month)} a month, "
-        f"{show_duration(plan.mean_time_s)} per job, P95 wait {show_duration(plan.p95_wait_s)}: "
-        f"confirmed{dearer}."
+    part = f"the last {holdout.share:.0%} of the log"
+    tried = (
+        f"a plan of the first {1 - holdout.share:.0%}"
+        f"{_other_commitment(results, plan.committed_gpus)} cost "
+        f"{show_about_usd(plan.usd_per_month)} a month, {show_duration(plan.mean_time_s)} per job, "
+        f"P95 wait {show_duration(plan.p95_wait_s)}"
     )
+    if has_budget or holdout.saved is not False:
+        return f"On {part}, {tried}: confirmed."
+    name = today_name(results, holdout.today.committed_gpus)
+    usd = show_about_usd(holdout.today.usd_per_month or 0.0)
+    if _saves(results):
+        return (
+            f"{tried[0].upper()}{tried[1:]}: its cost held on {part}, its saving did not, "
+            f"for {name} would have cost {usd} there."
+        )
+    return f"On {part}, {tried}: confirmed; there too it costs more than {name}, {usd}."
+
+
+def _saves(results: PlanResults) -> bool:
+    """Return whether the plan says that it costs less than today."""
+    today_usd = results.today.usd_per_month
+    return today_usd is not None and results.usd_per_month < today_usd * (1 - SAME)
 
 
 def _other_commitment(results: PlanResults, tried_gpus: float) -> str:
@@ -77,20 +94,6 @@ def cap_text(results: PlanResults) -> str:
     return f", with at most {chosen.gpus:,.0f} GPUs in all,"
 
 
-def dearer_text(results: PlanResults, holdout: PlanHoldout) -> str:
-    """Return that the plan saved nothing there, where its program costs more than today.
-
-    Both are without waits, start-up times and billing steps.
-    """
-    plan_usd, today_usd = holdout.plan.program_usd_per_month, holdout.today.usd_per_month
-    if today_usd is None or plan_usd <= today_usd * (1 + SAME):
-        return ""
-    return (
-        f", but it saves nothing there: {today_name(results, holdout.today.committed_gpus)} would "
-        f"have cost {show_about_usd(today_usd)}"
-    )
-
-
 def today_name(results: PlanResults, committed_gpus: float | None) -> str:
     """Return how the jobs run as recorded, at the prices of the plan."""
     if committed_gpus:
@@ -98,6 +101,14 @@ def today_name(results: PlanResults, committed_gpus: float | None) -> str:
     if any(use.name == "owned" for use in results.markets):
         return "renting all above the owned GPUs as recorded"
     return "all on demand as recorded"
+
+
+def at_once_name(results: PlanResults) -> str:
+    """Return how the jobs run on demand with no wait, which is not as recorded if they waited."""
+    name = today_name(results, None)
+    if not results.today.has_waits:
+        return name
+    return f"{name.removesuffix(' as recorded')} if every job started at once"
 
 
 def replay_tables(results: PlanResults) -> tuple[Table, ...]:
@@ -115,6 +126,13 @@ def gap_text(results: PlanResults) -> str:
     replay, value = results.replay, results.program_usd_per_month
     if replay is None or value <= 0 or abs(replay.usd_per_month / value - 1) <= GAP:
         return ""
+    if results.is_capped:
+        usd = next(
+            step.usd_per_month
+            for step in reversed(results.cost_steps)
+            if step.name in WITHOUT_WAITS
+        )
+        return f"If no job waited under the cap, it would cost {show_about_usd(usd)} a month."
     gap = replay.usd_per_month / value - 1
     shares = [(step.name, step.change_usd_per_month / value) for step in results.cost_steps]
     reasons = [f"{share:+.1%} {STEPS[name][1]}" for name, share in shares if abs(share) >= SAME]

@@ -13,7 +13,12 @@ from gpuplan.cli.formats.units import (
     show_share,
 )
 from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
-from gpuplan.cli.tables.plan_replay_tables import cap_text, confirmed_text, today_name
+from gpuplan.cli.tables.plan_replay_tables import (
+    at_once_name,
+    cap_text,
+    confirmed_text,
+    today_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,13 +149,42 @@ def _beside_recorded(results: PlanResults) -> str:
 
 
 def _against_today(results: PlanResults) -> str:
-    """Return the saving over today's commitments and rent; empty where none are in force."""
+    """Return the change from today's bill, and of the time where jobs waited for it.
+
+    Empty where the log has no waits and no commitments are in force: `_compared` says that saving.
+    """
     today = results.today
-    if not today.committed or not today.usd_per_month:
+    if today.usd_per_month is None:
         return ""
-    saving = _saving(1 - results.usd_per_month / today.usd_per_month)
-    usd = show_about_usd(today.usd_per_month)
-    return f", {saving} the {usd} of today's commitments and rent"
+    changed = _changed_time(results) if today.has_waits else ""
+    if today.committed and today.usd_per_month:
+        saving = _saving(1 - results.usd_per_month / today.usd_per_month)
+        usd = show_about_usd(today.usd_per_month)
+        return f", {saving} the {usd} of today's commitments and rent{changed}"
+    if not today.has_waits:
+        return ""
+    change = results.usd_per_month - today.usd_per_month
+    if abs(change) <= SAME * max(results.usd_per_month, today.usd_per_month):
+        return f", about the same as today{changed}"
+    if change < today.usd_per_month:
+        usd = show_about_usd(today.usd_per_month)
+        return f", {_saving(-change / today.usd_per_month)} today's {usd}{changed}"
+    return f", {show_about_usd(change)} a month more than today{changed}"
+
+
+def _changed_time(results: PlanResults) -> str:
+    """Return how much longer or shorter jobs take than today; empty where all are deferred."""
+    if results.deferred_jobs == results.jobs:
+        return ""
+    change_s = _planned_s(results) - results.today.mean_time_s
+    if abs(change_s) <= SAME * results.today.mean_time_s:
+        return ", in about the same time per job"
+    return f", for {show_duration(abs(change_s))} {'more' if change_s > 0 else 'less'} time per job"
+
+
+def _planned_s(results: PlanResults) -> float:
+    """Return the mean time of the jobs as replayed; as planned where there is no replay."""
+    return results.mean_time_s if results.replay is None else results.replay.mean_time_s
 
 
 def running_on(results: PlanResults) -> str:
@@ -171,8 +205,7 @@ def _time(results: PlanResults, has_budget: bool) -> str:
     if results.deferred_jobs == results.jobs:
         return "Every job is deferred, so no time of a job is planned."
     replay, today_s = results.replay, results.today.mean_time_s
-    planned_s = results.mean_time_s if replay is None else replay.mean_time_s
-    planned, today = show_duration(planned_s), show_duration(today_s)
+    planned, today = show_duration(_planned_s(results)), show_duration(today_s)
     has_waits = results.today.jobs_without_wait < results.jobs
     compared = f"today {today}{' with waits' if has_waits else ''}"
     if planned == today and not has_waits:
@@ -208,16 +241,19 @@ def _compared(results: PlanResults) -> str:
     rented = results.outlook.on_demand_usd_per_month
     if not names:
         return ""
+    beside = ", and " if _against_today(results) else ", "
     is_only_rented = "commitment" not in names or names == ["commitment"]
     if is_only_rented and rented:
         sure = None if intervals is None else intervals.saving_over_on_demand_share
         saving = 1 - results.usd_per_month / rented
-        return f", {_saving(saving)} {today_name(results, None)}{_resampled(intervals, sure)}"
+        return f"{beside}{_saving(saving)} {at_once_name(results)}{_resampled(intervals, sure)}"
     if results.saving_share is None:
         return ""
     sure = None if intervals is None else intervals.saving_share
     saved = _saving(results.saving_share)
-    return f", {saved} the best commitment with jobs as recorded{_resampled(intervals, sure)}"
+    each = ", each started at once" if results.today.has_waits else ""
+    best = f"the best commitment with jobs as recorded{each}"
+    return f"{beside}{saved} {best}{_resampled(intervals, sure)}"
 
 
 def _resampled(intervals: PlanIntervals | None, saving: PlanRange | None) -> str:

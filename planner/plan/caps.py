@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 
 from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs
-from gpuplan.planner.plan.market_use import MarketUse
+from gpuplan.planner.plan.market_use import ROUNDING, MarketUse, gpus_between
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
+from gpuplan.planner.plan.routes import SERVERLESS, SPOT
 from gpuplan.planner.plan.targets import (
     MEAN_TIME_TARGET,
     MEAN_WAIT_TARGET,
@@ -130,15 +132,41 @@ def choose_cap(
     return runs, min(met, key=lambda capped: capped.usd_per_month)
 
 
-def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse, ...]:
-    """Return uses of markets with peaks on demand that are no higher than in a replay."""
-    leased = run.peak_leased
-    return tuple(
-        replace(use, peak_gpus=min(use.peak_gpus, float(leased[use.gpu_type])))
-        if use.name == "on_demand"
-        else use
-        for use in uses
+def cap_holds(uses: Iterable[MarketUse], run: PlanRun) -> bool:
+    """Return whether a cap of a replay is under the peak of jobs that do not wait, for any type."""
+    rented = {use.gpu_type: use.peak_gpus for use in uses if use.name == "on_demand"}
+    return any(
+        of.run.cluster.most is not None
+        and of.run.cluster.fixed + rented.get(of.gpu_type, 0.0) > of.run.cluster.most + ROUNDING
+        for of in run.types
     )
+
+
+def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse, ...]:
+    """Return what is used in each market in the replay under a cap, with the waits that it makes.
+
+    Spot GPUs and containers have no cap: their means and dollars are those of the replay, their
+    peaks as planned.
+    """
+    window_s = run.columns.bins.window_s
+    rows = []
+    of_type = {of.gpu_type: of for of in run.types}
+    usd_of = {of.gpu_type: of.usd_per_h(0.0, window_s) for of in run.types}
+    for use in uses:
+        of = of_type[use.gpu_type]
+        usd = usd_of[use.gpu_type].get(use.name, 0.0) * MONTH_H
+        if use.name in (SPOT, SERVERLESS):
+            mean = of.outside_gpus(0.0, window_s)[use.name]
+            rows.append(replace(use, mean_gpus=mean, usd_per_month=usd))
+            continue
+        owned = of.market.owned
+        low, high = {
+            "owned": (0.0, owned),
+            "committed": (owned, of.run.cluster.fixed),
+        }.get(use.name, (of.run.cluster.fixed, None))
+        part = gpus_between(of.pool_gpus(0.0, window_s), low, high)
+        rows.append(part.use(use.name, use.gpu_type, usd, use.gpus))
+    return tuple(rows)
 
 
 def _middle(capped: CappedRun, gpu_type: str, low: float, high: float) -> float:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
-from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.time_units import DAY_S
+import numpy as np
+
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
+from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.decision import PlanDecision, decide
-from gpuplan.planner.plan.holdout import PlanHoldout, hold_out, no_holdout
+from gpuplan.planner.plan.holdout import PlanHoldout, hold_out, later_time, no_holdout
+from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
 from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.replay import (
+    PlanRun,
     RentingTerms,
     SpotStress,
     TooWideError,
-    busiest_spot_hours,
     replay_plan,
 )
 from gpuplan.planner.plan.targets import (
@@ -35,6 +40,7 @@ HAZARDS = {"half the losses": 0.5, "twice the losses": 2.0}
 TWO_WEEKS_S = 14 * DAY_S
 USUAL_SHARE = 0.3
 """Of the time, held out."""
+OUTAGE_S = 6 * HOUR_S
 ALL_LOST = "no spot GPUs for 6 h"
 
 
@@ -193,6 +199,38 @@ def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotRepla
     return tuple(rows)
 
 
+def busiest_spot_hours(run: PlanRun) -> tuple[float, float] | None:
+    """Return 6 h from the begin of the hour with the most spot GPUs; None without any."""
+    begin_s, end_s, gpus = [], [], []
+    for of in run.types:
+        on_spot = of.run.jobs.spot_us >= 0
+        begin_s.append(of.run.start_us[on_spot] / MICROS)
+        end_s.append(of.run.finish_us[on_spot] / MICROS)
+        gpus.append(of.run.jobs.gpus[on_spot])
+    held = np.concatenate(gpus)
+    if not held.size:
+        return None
+    last_s = max(HOUR_S, float(np.concatenate(end_s).max()))
+    hours = TimeBins(float(np.ceil(last_s / HOUR_S) * HOUR_S), int(np.ceil(last_s / HOUR_S)))
+    at = hours.means(np.concatenate(begin_s), np.concatenate(end_s), held).argmax()
+    return float(at * HOUR_S), float(at * HOUR_S + OUTAGE_S)
+
+
+def check_held_out(columns: RouteColumns, share: float) -> None:
+    """Refuse to hold out less than a day, which confirms nothing. Raises `UsageError`."""
+    if no_holdout(columns, share) is not None:
+        return
+    part = later_time(columns, share)
+    held_out_s = part.end_s - part.begin_s
+    if held_out_s < DAY_S * (1 - ROUNDING):
+        least = ceil(100 * share * DAY_S / held_out_s)
+        raise UsageError(
+            f"--holdout {100 * share:.3g}%: that is {time_text(held_out_s)} of the log, too little "
+            "to confirm a plan; expected a day at least\n"
+            f"  next: --holdout {least}% or more, or 0% to hold out nothing"
+        )
+
+
 def confirmation(
     program: PlanProgram,
     target: TimeTarget | None,
@@ -222,14 +260,20 @@ def confirmation(
 
 
 def failures(holdout: PlanHoldout, target: TimeTarget | None) -> list[str]:
-    """Return what did not hold on the later part."""
+    """Return what did not hold on the later part.
+
+    Its dollars are compared with those of the program there; under a cap, which the program does
+    not know, with those of the replay of the first part.
+    """
     lines = []
-    usd, program_usd = holdout.plan.usd_per_month, holdout.plan.program_usd_per_month
-    if abs(usd - program_usd) > NEAR_USD * program_usd:
-        change = f"{usd / program_usd - 1:+.0%}" if program_usd else "more"
+    usd, fitted_usd = holdout.plan.usd_per_month, holdout.capped_usd_per_month
+    whose = "the program's" if fitted_usd is None else "the first part's"
+    planned_usd = holdout.plan.program_usd_per_month if fitted_usd is None else fitted_usd
+    if abs(usd - planned_usd) > NEAR_USD * planned_usd:
+        change = f"{usd / planned_usd - 1:+.0%}" if planned_usd else "more"
         lines.append(
             f"on the last {holdout.share:.0%} of the log it cost ${usd:,.0f} a month in the "
-            f"replay, {change} against the program's ${program_usd:,.0f}"
+            f"replay, {change} against {whose} ${planned_usd:,.0f}"
         )
     value_s, limit_s = holdout.value_s, holdout.target_s
     is_met = value_s is None or limit_s is None or value_s <= limit_s * (1 + NEAR_TARGET)

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
-from gpuplan.planner.plan.caps import CappedRun, PlanCap, capped_runs, choose_cap
+from gpuplan.planner.plan.caps import (
+    CappedRun,
+    PlanCap,
+    cap_holds,
+    capped_runs,
+    choose_cap,
+    uses_under_cap,
+)
 from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
+from gpuplan.planner.plan.market_use import ROUNDING, MarketUse, market_uses
 from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, purchase
+from gpuplan.planner.plan.refusals import refuse_capped_budget
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import MEAN_WAIT_TARGET, TimeTarget
 
@@ -40,6 +51,19 @@ class PlanDecision:
     anew: Purchase | None = None
     kept: KeptPlan | None = None
 
+    @property
+    def is_capped(self) -> bool:
+        """Whether jobs wait under a cap, so that what is rented is that of the replay."""
+        return bool(self.tried) and cap_holds(self._assigned_uses(), self.run)
+
+    def uses(self) -> tuple[MarketUse, ...]:
+        """Return what is used in each market: of the jobs as assigned, or replayed under a cap."""
+        uses = self._assigned_uses()
+        return uses_under_cap(uses, self.run) if self.is_capped else uses
+
+    def _assigned_uses(self) -> tuple[MarketUse, ...]:
+        return market_uses(self.bought.program.columns, self.bought.whole, self.assigned)
+
 
 def decide(
     program: PlanProgram,
@@ -58,7 +82,8 @@ def decide(
     Raises:
         InfeasibleError: no plan meets the limits or the target.
     """
-    decision = without_waits = _replayed(purchase(program), terms)
+    decision = without_waits = _within_budget(program, terms)
+    program = decision.bought.program
     limit_s = program.limits.mean_time_s
     wait_s = 0.0
     for _ in range(0 if limit_s is None else MOST_ROUNDS):
@@ -76,9 +101,32 @@ def decide(
         anew = decision.bought
         bought, kept = keep_plan(anew, old)
         decision = replace(_replayed(bought, terms), anew=anew, kept=kept)
-    has_cap = any(market.cap is not None for market in program.columns.markets)
-    if has_cap or (target is not None and target.is_of_waits):
+    if _has_cap(program) or (target is not None and target.is_of_waits):
         return _capped(decision, terms, target)
+    return decision
+
+
+def _has_cap(program: PlanProgram) -> bool:
+    return any(market.cap is not None for market in program.columns.markets)
+
+
+def _within_budget(program: PlanProgram, terms: RentingTerms) -> PlanDecision:
+    """Return the plan of a program with its replay.
+
+    The program knows no waits. Where it is over the budget, the cheapest plan whose replay under
+    a cap is within it has a program without the budget.
+    """
+    budget_usd_per_h = program.limits.usd_per_h
+    if budget_usd_per_h is None or not _has_cap(program):
+        return _replayed(purchase(program), terms)
+    try:
+        bought = purchase(program)
+    except InfeasibleError:
+        bought = purchase(replace(program, limits=replace(program.limits, usd_per_h=None)))
+    decision = _replayed(bought, terms)
+    usd, budget_usd = decision.run.usd_per_month(), budget_usd_per_h * MONTH_H
+    if bought.program is not program and usd > budget_usd * (1 + ROUNDING):
+        raise refuse_capped_budget(budget_usd, usd)
     return decision
 
 

@@ -5,13 +5,15 @@ A market with a price that the plan does not use says at which lower price it wo
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.program import plan_program, rented_gpus
+from gpuplan.planner.plan.market_use import MarketUse
+from gpuplan.planner.plan.program import plan_program
 from gpuplan.planner.plan.purchase import Purchase, best
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, WIDTH
 from gpuplan.simkit.arrays import BoolArray
@@ -57,22 +59,31 @@ class DecidedPart:
     leave_s: tuple[float, ...] = field(default=())
 
 
-def plan_decisions(bought: Purchase, assigned: AssignedJobs) -> tuple[DecidedPart, ...]:
-    """Return what decides each part of a plan, by GPU type in order of name."""
+def plan_decisions(
+    bought: Purchase, assigned: AssignedJobs, uses: Iterable[MarketUse]
+) -> tuple[DecidedPart, ...]:
+    """Return what decides each part of a plan, by GPU type in order of name.
+
+    Args:
+        bought: the plan.
+        assigned: its jobs.
+        uses: of its markets.
+    """
+    rented = {use.gpu_type: use.time_share for use in uses if use.name == ON_DEMAND}
     columns = bought.program.columns
     return tuple(
         decision
         for number in range(len(columns.types))
         for decision in (
-            *_pool_decisions(bought, number),
+            *_pool_decisions(bought, number, rented.get(columns.types[number], 0.0)),
             *_route_decisions(bought, assigned, number),
         )
     )
 
 
-def _pool_decisions(bought: Purchase, number: int) -> list[DecidedPart]:
-    """Return what decides the GPUs of the pool of a type."""
-    program, plan = bought.program, bought.whole
+def _pool_decisions(bought: Purchase, number: int, rented_share: float) -> list[DecidedPart]:
+    """Return what decides the GPUs of the pool of a type, rented in a share of the time."""
+    program = bought.program
     columns = program.columns
     gpu_type, market = columns.types[number], columns.markets[number]
     decisions = []
@@ -90,9 +101,7 @@ def _pool_decisions(bought: Purchase, number: int) -> list[DecidedPart]:
             DecidedPart(COMMITTED, gpu_type, pays_above_share=above, is_capped=is_capped)
         )
     if market.on_demand_usd is not None:
-        is_rented = rented_gpus(program, plan)[number] > ROUNDING
-        time_share = float(is_rented @ program.weights)
-        decisions.append(DecidedPart(ON_DEMAND, gpu_type, time_share=time_share))
+        decisions.append(DecidedPart(ON_DEMAND, gpu_type, time_share=rented_share))
     return decisions
 
 

@@ -33,6 +33,8 @@ from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.plan.deferral import run_deferred
 
 WEEK_S = 7 * DAY_S
+SAME_USD = 0.005
+"""A smaller difference of dollars is none."""
 
 
 class TimePart(NamedTuple):
@@ -98,6 +100,10 @@ class PlanHoldout:
             the limits.
         target_s: the bound of the target on it; null without a target.
         value_s: what the replay measured there.
+        capped_usd_per_month: what the replay of the first part cost, where jobs wait under a cap;
+            null where no cap holds.
+        saved: whether the plan cost no more there than today, both without the delays of GPUs on
+            demand; under a cap as replayed. Null where today has no price.
     """
 
     share: float
@@ -113,6 +119,8 @@ class PlanHoldout:
     hindsight: HeldOutCost | None
     target_s: float | None
     value_s: float | None
+    capped_usd_per_month: float | None
+    saved: bool | None
 
 
 def later_time(columns: RouteColumns, share: float) -> TimePart:
@@ -190,6 +198,7 @@ def hold_out(
     seen = np.zeros(columns.jobs.size, bool)
     for planned_class in joined_by(fit.classes, columns.jobs):
         seen[planned_class.jobs] = True
+    today = _today(columns, part)
     return PlanHoldout(
         share=share,
         from_s=cut_s,
@@ -198,12 +207,14 @@ def hold_out(
         jobs=int(submitted.sum()),
         new_class_jobs=int((submitted & ~seen).sum()),
         plan=plan,
-        today=_today(columns, part),
+        today=today,
         lever=lever,
         one_lever=one_lever,
         hindsight=_hindsight(later, _limits(limits, target, later.now_s), part),
         target_s=limit_s,
         value_s=None if target is None else run.measured_s(target, cut_s),
+        capped_usd_per_month=decision.run.usd_per_month() if decision.is_capped else None,
+        saved=_saved(plan, today, decision.is_capped),
     )
 
 
@@ -371,3 +382,11 @@ def _today(columns: RouteColumns, part: TimePart) -> HeldOutCost:
         mean_time_s=float(jobs.recorded_s[counted].mean()),
         p95_wait_s=percentile(recorded_s, 95) if recorded_s.size else None,
     )
+
+
+def _saved(plan: HeldOutPlan, today: HeldOutCost, is_capped: bool) -> bool | None:
+    """Return whether a plan costs no more than today, replayed where a cap holds."""
+    if today.usd_per_month is None:
+        return None
+    usd = plan.usd_per_month if is_capped else plan.program_usd_per_month
+    return usd <= today.usd_per_month * (1 + SAME_USD)

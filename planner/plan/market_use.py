@@ -17,6 +17,9 @@ from gpuplan.planner.plan.routes import SERVERLESS, SPOT
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.time import MICROS, to_micros
 
+ROUNDING = 1e-9
+"""Of GPUs; fewer are none."""
+
 
 @dataclass(frozen=True, slots=True)
 class MarketUse:
@@ -29,6 +32,7 @@ class MarketUse:
         mean_gpus, peak_gpus: in use.
         peak_s: when the peak begins, seconds after the first submission.
         usd_per_month: what they cost.
+        time_share: of the time, in which any is in use.
     """
 
     name: str
@@ -38,6 +42,34 @@ class MarketUse:
     peak_gpus: float
     peak_s: float
     usd_per_month: float
+    time_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class GpusBetween:
+    """GPUs in use above one level and up to another, exact in time.
+
+    Attributes:
+        mean_gpus, peak_gpus, peak_s, time_share: as in `MarketUse`.
+    """
+
+    mean_gpus: float
+    peak_gpus: float
+    peak_s: float
+    time_share: float
+
+    def use(self, name: str, gpu_type: str, usd_per_month: float, gpus: float = 0.0) -> MarketUse:
+        """Return them as the use of a market."""
+        return MarketUse(
+            name=name,
+            gpu_type=gpu_type,
+            gpus=gpus,
+            mean_gpus=self.mean_gpus,
+            peak_gpus=self.peak_gpus,
+            peak_s=self.peak_s,
+            usd_per_month=usd_per_month,
+            time_share=self.time_share,
+        )
 
 
 def market_uses(
@@ -93,24 +125,22 @@ def market_uses(
         )
         for name, low, high, usd in bought:
             if high > low:
-                mean, peak, peak_s = _between(pool, low, high)
-                gpus = high - low
-                usd_per_month = usd * MONTH_H
-                uses.append(MarketUse(name, gpu_type, gpus, mean, peak, peak_s, usd_per_month))
+                part = gpus_between(pool, low, high)
+                uses.append(part.use(name, gpu_type, usd * MONTH_H, high - low))
         if market.on_demand_usd is not None:
-            mean, peak, peak_s = _between(pool, owned + committed, None)
-            usd = mean * market.on_demand_usd * MONTH_H
-            uses.append(MarketUse("on_demand", gpu_type, 0.0, mean, peak, peak_s, usd))
+            above = gpus_between(pool, owned + committed)
+            usd = above.mean_gpus * market.on_demand_usd * MONTH_H
+            uses.append(above.use("on_demand", gpu_type, usd))
         for name in (SPOT, SERVERLESS):
             in_market = of_type & is_planned & (kind == name)
             if in_market.any():
                 first_s = jobs.submit_s[in_market]
                 last_s = first_s + assigned.outside_s[in_market]
                 held = held_between(first_s, last_s, jobs.gpus[in_market], 0.0, window_s)
-                mean, peak, peak_s = _between(held, 0.0, None)
+                outside = gpus_between(held)
                 route = next(route for route in columns.routes if route.kind == name)
-                usd = mean * outside_price(route, market) * MONTH_H
-                uses.append(MarketUse(name, gpu_type, 0.0, mean, peak, peak_s, usd))
+                usd = outside.mean_gpus * outside_price(route, market) * MONTH_H
+                uses.append(outside.use(name, gpu_type, usd))
     return tuple(uses)
 
 
@@ -124,10 +154,16 @@ def held_between(
     return gpus_in_use(begin, end, gpus, int(to_micros(np.array([until_s - from_s]))[0]))
 
 
-def _between(held: GpusInUse, low: float, high: float | None) -> tuple[float, float, float]:
-    """Return the mean and the peak of the GPUs above one level and up to another, and when."""
+def gpus_between(held: GpusInUse, low: float = 0.0, high: float | None = None) -> GpusBetween:
+    """Return the GPUs of a step function above one level and up to another."""
     below = held.levels.gpu_us(Fraction(low)) if low else Fraction(0)
     gpu_us = held.levels.gpu_us(None if high is None else Fraction(high)) - below
     part = np.clip(held.gpus - low, 0.0, None if high is None else high - low)
     at = int(part.argmax())
-    return float(gpu_us / held.window_us), float(part[at]), float(held.edges_us[at]) / MICROS
+    used_us = int(np.diff(held.edges_us)[part > ROUNDING].sum())
+    return GpusBetween(
+        mean_gpus=float(gpu_us / held.window_us),
+        peak_gpus=float(part[at]),
+        peak_s=float(held.edges_us[at]) / MICROS,
+        time_share=used_us / held.window_us,
+    )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.assumptions import OtherAssumption, assumed_law, other_assumptions
 from gpuplan.planner.plan.cheaper import CheaperPlan, SlowestClass, cheaper_plans, slowest_class
 from gpuplan.planner.plan.decisions import DecidedPart, plan_decisions
 from gpuplan.planner.plan.growth import PlanGrowth, growth_steps, plan_growths
-from gpuplan.planner.plan.levers import rented_usd_per_h
+from gpuplan.planner.plan.market_use import MarketUse
 from gpuplan.planner.plan.prices_over_time import PricesOverTime, prices_over_time
 from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.uncertainty import PlanDollars, PlanIntervals, plan_intervals
@@ -51,6 +50,7 @@ def plan_outlook(
     seed: int,
     growth: float | tuple[float, float] | None,
     dollars: PlanDollars,
+    uses: tuple[MarketUse, ...],
 ) -> PlanOutlook:
     """Return what decides a plan, how sure it is, and what would be cheaper.
 
@@ -60,18 +60,18 @@ def plan_outlook(
         recorded: the best commitment with jobs as recorded; None where there is none.
         seed: of the resamples.
         growth: of demand, or a range of it; None for none.
-        dollars: of the plan, and of `recorded`, of the jobs as assigned.
+        dollars: of the plan, of `recorded`, and of every job rented, exact in time.
+        uses: of the markets of the plan.
     """
     program = bought.program
-    rented = rented_usd_per_h(program, program.weights)
     growths: tuple[float, ...] = ()
     if growth is not None:
         growths = growth_steps(*growth) if isinstance(growth, tuple) else growth_steps(growth)
     return PlanOutlook(
-        on_demand_usd_per_month=None if rented is None else rented * MONTH_H,
+        on_demand_usd_per_month=dollars.on_demand_usd_per_month,
         assumed_speedup=assumed_law(bought),
         slowest=slowest_class(program.columns, assigned),
-        decisions=plan_decisions(bought, assigned),
+        decisions=plan_decisions(bought, assigned, uses),
         intervals=plan_intervals(bought, seed=seed, recorded=recorded, dollars=dollars),
         growth=plan_growths(bought, growths),
         assumptions=other_assumptions(bought),

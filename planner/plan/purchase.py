@@ -138,9 +138,11 @@ def _in_whole_nodes(program: PlanProgram, exact: PlanOptimum) -> PlanOptimum | N
 
 
 def _is_better(program: PlanProgram, down: PlanOptimum, up: PlanOptimum) -> bool:
-    """Return whether fewer GPUs are better: cheaper, or with a budget less mean time."""
+    """Return whether fewer GPUs are better: with a budget less mean time, and else cheaper."""
     if program.limits.usd_per_h is not None:
-        return down.mean_time_s < up.mean_time_s * (1 - SAME_TIME)
+        change_s = down.mean_time_s - up.mean_time_s
+        if abs(change_s) > SAME_TIME * up.mean_time_s:
+            return change_s < 0
     return down.usd_per_h < up.usd_per_h - SAME_USD * max(1.0, up.usd_per_h)
 
 

@@ -92,7 +92,20 @@ def refuse_budget(program: PlanProgram, least_usd_per_h: float | None) -> Infeas
             "no plan in whole nodes meets these limits\n  next: a larger --cluster, or --on-demand"
         )
     budget, least = (usd * MONTH_H for usd in (program.limits.usd_per_h, least_usd_per_h))
+    types = [name for name in program.columns.types if name]
+    cluster = f"--cluster {types[0]}=COUNT" if types else "--cluster COUNT"
     return InfeasibleError(
-        f"--budget ${budget:,.0f}/month: the cheapest plan costs ${least:,.0f} a month\n"
-        f"  next: --budget '${np.ceil(least):.0f}/month'"
+        f"--budget ${budget:,.0f}/month: if no job may wait, the cheapest plan costs "
+        f"${least:,.0f} a month\n"
+        f"  next: --budget '${np.ceil(least):.0f}/month', or {cluster}, which lets jobs wait for "
+        "fewer GPUs"
+    )
+
+
+def refuse_capped_budget(budget_usd: float, least_usd: float) -> InfeasibleError:
+    """Return the refusal of a budget, dollars a month, under the replay of a plan under a cap."""
+    return InfeasibleError(
+        f"--budget ${budget_usd:,.0f}/month: under --cluster the cheapest plan costs "
+        f"${least_usd:,.0f} a month in the replay\n"
+        f"  next: --budget '${np.ceil(least_usd):.0f}/month', or a smaller --cluster"
     )

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
-from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
-from gpuplan.planner.money.gpus_in_use import gpus_in_use
+from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
-from gpuplan.planner.plan.routes import SPOT, RouteSettings
+from gpuplan.planner.plan.routes import SERVERLESS, SPOT, RouteSettings
 from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.plan.spot_record import joined
 from gpuplan.planner.plan.targets import TimeTarget
@@ -30,7 +30,6 @@ from gpuplan.simkit.time import FOREVER, MICROS, TimeOverflow, to_micros
 
 LASTS_AT_MOST = 8.0
 """Losses of a gang are drawn for this many times its run time."""
-OUTAGE_S = 6 * HOUR_S
 
 
 class TooWideError(InfeasibleError):
@@ -98,19 +97,39 @@ class TypeReplay:
         if drains:
             last_us = max(end_us, int(self.run.finish_us.max(initial=0)))
             paid, end_us = (last_us - begin_us) / lasting_us, FOREVER
-        outside = self.run.gpu_us_outside(begin_us, end_us)
-        is_spot = self.run.jobs.spot_us >= 0
+        outside = self._gpu_us_outside(begin_us, end_us)
         rented = self.run.billed_gpu_us(begin_us, end_us)
         market = self.market
         return {
             "committed": paid
             * (market.held_usd_per_h + self.committed * (market.committed_usd or 0.0)),
             "on_demand": rented / lasting_us * (market.on_demand_usd or 0.0),
-            "spot": float(outside[is_spot].sum()) / lasting_us * (market.spot_usd or 0.0),
-            "serverless": float(outside[~is_spot].sum())
-            / lasting_us
-            * (market.serverless_usd or 0.0),
+            SPOT: outside[SPOT] / lasting_us * (market.spot_usd or 0.0),
+            SERVERLESS: outside[SERVERLESS] / lasting_us * (market.serverless_usd or 0.0),
         }
+
+    def _gpu_us_outside(self, begin_us: int, end_us: int) -> dict[str, float]:
+        outside = self.run.gpu_us_outside(begin_us, end_us)
+        is_spot = self.run.jobs.spot_us >= 0
+        return {SPOT: float(outside[is_spot].sum()), SERVERLESS: float(outside[~is_spot].sum())}
+
+    def outside_gpus(self, begin_s: float, end_s: float) -> dict[str, float]:
+        """Return the mean GPUs of spot and serverless in a part of the time."""
+        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
+        gpu_us = self._gpu_us_outside(begin_us, end_us)
+        return {name: used / (end_us - begin_us) for name, used in gpu_us.items()}
+
+    def pool_gpus(self, begin_s: float, end_s: float) -> GpusInUse:
+        """Return the GPUs of the pool and of leases that jobs and services hold over time."""
+        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
+        run = self.run
+        on_pool = run.is_on_pool
+        return gpus_in_use(
+            np.clip(run.pool_start_us[on_pool], begin_us, end_us) - begin_us,
+            np.clip(run.finish_us[on_pool], begin_us, end_us) - begin_us,
+            run.jobs.pool_gpus[on_pool],
+            end_us - begin_us,
+        )
 
     def idle_usd_per_h(self, begin_s: float, end_s: float) -> float:
         """Return the dollars an hour of GPUs on demand that hold no job, in a part of the time.
@@ -118,14 +137,7 @@ class TypeReplay:
         They wait for a job or for their return, or for the rest of a gang's.
         """
         begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
-        run = self.run
-        on_pool = run.is_on_pool
-        held = gpus_in_use(
-            np.clip(run.pool_start_us[on_pool], begin_us, end_us) - begin_us,
-            np.clip(run.finish_us[on_pool], begin_us, end_us) - begin_us,
-            run.jobs.pool_gpus[on_pool],
-            end_us - begin_us,
-        )
+        run, held = self.run, self.pool_gpus(begin_s, end_s)
         used = held.levels.gpu_us() - held.levels.gpu_us(Fraction(run.cluster.fixed))
         idle_us = run.billed_gpu_us(begin_us, end_us) - float(used)
         return idle_us / (end_us - begin_us) * (self.market.on_demand_usd or 0.0)
@@ -376,20 +388,3 @@ def with_services(
         ),
         order >= count,
     )
-
-
-def busiest_spot_hours(run: PlanRun) -> tuple[float, float] | None:
-    """Return 6 h from the begin of the hour with the most spot GPUs; None without any."""
-    begin_s, end_s, gpus = [], [], []
-    for of in run.types:
-        on_spot = of.run.jobs.spot_us >= 0
-        begin_s.append(of.run.start_us[on_spot] / MICROS)
-        end_s.append(of.run.finish_us[on_spot] / MICROS)
-        gpus.append(of.run.jobs.gpus[on_spot])
-    held = np.concatenate(gpus)
-    if not held.size:
-        return None
-    last_s = max(HOUR_S, float(np.concatenate(end_s).max()))
-    hours = TimeBins(float(np.ceil(last_s / HOUR_S) * HOUR_S), int(np.ceil(last_s / HOUR_S)))
-    at = hours.means(np.concatenate(begin_s), np.concatenate(end_s), held).argmax()
-    return float(at * HOUR_S), float(at * HOUR_S + OUTAGE_S)

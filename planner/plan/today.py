@@ -7,8 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from gpuplan.planner.money.gpus_in_use import GpusInUse
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.market_use import held_between
+from gpuplan.planner.plan.market_use import gpus_between, held_between
+from gpuplan.simkit.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +46,80 @@ def recorded_usd_per_h(
     Returns:
         None where GPUs above these have no price on demand.
     """
+    window_s = columns.bins.window_s if end_s is None else end_s
+    usd_per_h = 0.0
+    for market, held in zip(
+        columns.markets, _held(columns, _recorded_start_s(columns), begin_s, window_s), strict=True
+    ):
+        above_usd = _above_usd_per_h(held, market.standing_today, market.on_demand_usd)
+        if above_usd is None:
+            return None
+        usd_per_h += above_usd + market.today_usd_per_h
+    return usd_per_h
+
+
+def at_once_usd_per_h(columns: RouteColumns) -> float | None:
+    """Return dollars an hour of every job started at once, as wide as recorded, exact in time.
+
+    What is above the owned GPUs and the terms that go on is on demand; deferred jobs do not wait.
+
+    Returns:
+        None where a type cannot be rented.
+    """
+    usd_per_h = 0.0
+    held_of = _held(columns, columns.jobs.submit_s, 0.0, columns.bins.window_s)
+    for market, held in zip(columns.markets, held_of, strict=True):
+        above_usd = _above_usd_per_h(held, market.standing, market.on_demand_usd)
+        if above_usd is None or market.on_demand_usd is None:
+            return None
+        usd_per_h += above_usd + market.held_usd_per_h
+    return usd_per_h
+
+
+def recorded_gpus(columns: RouteColumns) -> tuple[float, float]:
+    """Return the mean and the peak of the GPUs of jobs as recorded, exact in time.
+
+    Services and deferred jobs are left out.
+    """
+    jobs, start_s = columns.jobs, _recorded_start_s(columns)
+    rows = ~jobs.is_deferred
+    held = held_between(
+        start_s[rows], (start_s + jobs.run_s)[rows], jobs.gpus[rows], 0.0, columns.bins.window_s
+    )
+    used = gpus_between(held)
+    return used.mean_gpus, used.peak_gpus
+
+
+def _recorded_start_s(columns: RouteColumns) -> FloatArray:
+    """Return when jobs started; at their submission where the wait is not known."""
+    start_s: FloatArray = columns.jobs.submit_s + np.nan_to_num(columns.jobs.wait_s)
+    return start_s
+
+
+def _held(
+    columns: RouteColumns, start_s: FloatArray, begin_s: float, end_s: float
+) -> list[GpusInUse]:
+    """Return the GPUs of each type that jobs and services hold, of jobs that start at some time."""
     jobs = columns.jobs
-    start_s = jobs.submit_s + np.nan_to_num(jobs.wait_s)
     types = jobs.gpu_type.to_numpy()
     edges_s = np.arange(columns.bins.count + 1) * columns.bins.bin_s
-    usd_per_h = 0.0
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
+    held = []
+    for number, gpu_type in enumerate(columns.types):
         rows = types == gpu_type
-        held = held_between(
+        of_type = held_between(
             np.append(start_s[rows], edges_s[:-1]),
             np.append((start_s + jobs.run_s)[rows], edges_s[1:]),
             np.append(jobs.gpus[rows], columns.service_gpus[number]),
             begin_s,
-            columns.bins.window_s if end_s is None else end_s,
+            end_s,
         )
-        above_us = held.levels.gpu_us(None) - held.levels.gpu_us(Fraction(market.standing_today))
-        if above_us and market.on_demand_usd is None:
-            return None
-        usd_per_h += float(above_us / held.window_us) * (market.on_demand_usd or 0.0)
-        usd_per_h += market.today_usd_per_h
-    return usd_per_h
+        held.append(of_type)
+    return held
+
+
+def _above_usd_per_h(held: GpusInUse, standing: float, usd_per_gpu_h: float | None) -> float | None:
+    """Return dollars an hour of what is above some GPUs; None if there is, and it has no price."""
+    above_us = held.levels.gpu_us(None) - held.levels.gpu_us(Fraction(standing))
+    if above_us and usd_per_gpu_h is None:
+        return None
+    return float(above_us / held.window_us) * (usd_per_gpu_h or 0.0)

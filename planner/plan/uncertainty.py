@@ -140,10 +140,12 @@ class PlanDollars:
     Attributes:
         usd_per_month: of the plan.
         recorded_usd_per_month: of the best commitment with jobs as recorded; None without one.
+        on_demand_usd_per_month: of every job as recorded, rented; None where a type cannot be.
     """
 
     usd_per_month: float
     recorded_usd_per_month: float | None = None
+    on_demand_usd_per_month: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +158,14 @@ class _Resample:
     recorded_usd_per_month: float | None
     rented_usd_per_month: float | None
 
-    def scaled(self, usd: float, recorded_usd: float) -> _Resample:
-        """Return the resample with its dollars, and those as recorded, times something."""
-        recorded = self.recorded_usd_per_month
+    def scaled(self, usd: float, recorded_usd: float, rented_usd: float) -> _Resample:
+        """Return the resample with its dollars, those as recorded and rented, times something."""
+        recorded, rented = self.recorded_usd_per_month, self.rented_usd_per_month
         return replace(
             self,
             usd_per_month=self.usd_per_month * usd,
             recorded_usd_per_month=None if recorded is None else recorded * recorded_usd,
+            rented_usd_per_month=None if rented is None else rented * rented_usd,
         )
 
 
@@ -203,7 +206,8 @@ def plan_intervals(
     if dollars is not None and each_once is not None:
         times = _ratio(dollars.usd_per_month, each_once.usd_per_month)
         recorded_times = _ratio(dollars.recorded_usd_per_month, each_once.recorded_usd_per_month)
-        drawn = [resample.scaled(times, recorded_times) for resample in drawn]
+        rented_times = _ratio(dollars.on_demand_usd_per_month, each_once.rented_usd_per_month)
+        drawn = [resample.scaled(times, recorded_times, rented_times) for resample in drawn]
     committed = np.array([resample.committed for resample in drawn])
     return PlanIntervals(
         resamples=resamples,

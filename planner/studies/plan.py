@@ -19,11 +19,11 @@ from gpuplan.planner.plan.assignment import (
     assigned_jobs,
     shares_of,
 )
-from gpuplan.planner.plan.caps import uses_under_cap
 from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_levers
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
     caveat,
+    check_held_out,
     prove,
     tail_words,
 )
@@ -37,10 +37,15 @@ from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
 from gpuplan.planner.plan.purchase import Purchase, gap_share
 from gpuplan.planner.plan.replay import RentingTerms
-from gpuplan.planner.plan.routes import BASE, RouteSettings
+from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.spot_record import losses_per_s
 from gpuplan.planner.plan.targets import write_target
-from gpuplan.planner.plan.today import CommittedToday, recorded_usd_per_h
+from gpuplan.planner.plan.today import (
+    CommittedToday,
+    at_once_usd_per_h,
+    recorded_gpus,
+    recorded_usd_per_h,
+)
 from gpuplan.planner.plan.uncertainty import PlanDollars
 from gpuplan.planner.plan_exports.class_use import class_uses
 from gpuplan.planner.plan_exports.files import WRITERS
@@ -158,6 +163,7 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         usd_per_h=budget_usd_per_h,
     )
     program = plan_program(columns, limits)
+    check_held_out(columns, request.holdout)
     old = None if older is None else old_plan(older, request.upkeep.hysteresis)
     proof = prove(program, target, _terms(request), request.holdout, old)
     short = caveat(jobs.window_s, request.holdout)
@@ -224,10 +230,11 @@ def _results(
     bought, decision = proof.bought, proof.decision
     program = proof.anew.program
     columns, jobs = bought.program.columns, program.columns.jobs
-    assigned = assigned_jobs(columns, bought.whole.share)
-    uses = market_uses(columns, bought.whole, assigned)
-    if decision is not None and decision.tried:
-        uses = uses_under_cap(uses, decision.run)
+    if decision is None:
+        assigned = assigned_jobs(columns, bought.whole.share)
+        uses = market_uses(columns, bought.whole, assigned)
+    else:
+        assigned, uses = decision.assigned, decision.uses()
     usd = sum(use.usd_per_month for use in uses)
     mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
@@ -239,25 +246,31 @@ def _results(
         value_s = None if decision is None else decision.run.measured_s(request.target)
         limit_s = request.target.limit(columns.now_s)
         targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
-    held = columns.of_kind(BASE) @ columns.pool_gpus
-    today_usd_per_h = recorded_usd_per_h(columns)
+    mean_gpus, peak_gpus = recorded_gpus(columns)
+    today_usd, rented_usd = (
+        None if usd_per_h is None else usd_per_h * MONTH_H
+        for usd_per_h in (recorded_usd_per_h(columns), at_once_usd_per_h(columns))
+    )
     return PlanResults(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
         mean_time_s=mean_s,
+        is_capped=decision is not None and decision.is_capped,
         saving_share=saving,
+        saving_over_today_share=1 - usd / today_usd if today_usd else None,
         recorded_usd_per_month=recorded_usd,
         recorded_committed_gpus=None if recorded is None else float(recorded.all_committed.sum()),
         confirmed=not proof.unconfirmed,
         unconfirmed=proof.unconfirmed,
         targets=targets,
         today=PlanToday(
-            mean_gpus=float(held.mean()),
-            peak_gpus=float(held.max()),
+            mean_gpus=mean_gpus,
+            peak_gpus=peak_gpus,
             mean_time_s=columns.now_s,
             jobs_without_wait=int(np.isnan(jobs.wait_s).sum()),
+            mean_wait_s=_mean_wait_s(jobs),
             committed=committed_today,
-            usd_per_month=None if today_usd_per_h is None else today_usd_per_h * MONTH_H,
+            usd_per_month=today_usd,
         ),
         markets=uses,
         classes=_classes(columns, bought.whole.share, assigned),
@@ -278,7 +291,8 @@ def _results(
         else lending_of(bought, request.services.lend),
         outlook=plan_outlook(
             *(bought, assigned, recorded, request.jobs.seed, request.growth),
-            PlanDollars(usd, recorded_usd),
+            PlanDollars(usd, recorded_usd, rented_usd),
+            uses,
         ),
     )
 
@@ -292,6 +306,11 @@ def _exact_usd(bought: Purchase) -> float:
 
 def _mean_time_s(jobs: PlannedJobs, assigned: AssignedJobs) -> float:
     return float(assigned.time_s[~jobs.is_deferred].mean()) if not jobs.is_deferred.all() else 0.0
+
+
+def _mean_wait_s(jobs: PlannedJobs) -> float | None:
+    recorded_s = jobs.wait_s[~jobs.is_deferred & ~np.isnan(jobs.wait_s)]
+    return float(recorded_s.mean()) if recorded_s.size else None
 
 
 def _classes(

@@ -23,9 +23,10 @@ class PlanToday:
     """The jobs as they were recorded.
 
     Attributes:
-        mean_gpus, peak_gpus: that they held, deferred jobs left out.
+        mean_gpus, peak_gpus: that they held when they ran, exact in time; deferred jobs left out.
         mean_time_s: from submission to end; a wait that is not recorded counts as none.
         jobs_without_wait: jobs whose wait is not recorded.
+        mean_wait_s: of the others; null where there are none.
         committed: GPUs under commitments of today.
         usd_per_month: of these commitments and the rest on demand, at the prices of the plan;
             owned GPUs cost nothing here. Null where GPUs above them have no price on demand.
@@ -35,8 +36,14 @@ class PlanToday:
     peak_gpus: float
     mean_time_s: float
     jobs_without_wait: int
+    mean_wait_s: float | None
     committed: tuple[CommittedToday, ...]
     usd_per_month: float | None
+
+    @property
+    def has_waits(self) -> bool:
+        """Whether jobs waited, so that to start them all at once is another bill."""
+        return bool(self.mean_wait_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +104,14 @@ class PlanResults:
     """What to buy and where jobs run.
 
     Attributes:
-        usd_per_month: of the jobs as assigned to routes, exact in time.
+        usd_per_month: of the jobs as assigned to routes, exact in time; of the replay under a cap.
         program_usd_per_month: the program's value, with fractions of nodes and of classes.
         mean_time_s: of the jobs of classes as assigned, without waits.
+        is_capped: whether jobs wait under a cap; dollars and markets are then those of the replay.
         saving_share: over the best commitment with every job as recorded; null where that has no
             price or does not meet the limits.
+        saving_over_today_share: over ``today.usd_per_month``, the bill of the jobs as recorded with
+            their waits; below 0 where the plan costs more; null where that is nothing or unknown.
         recorded_usd_per_month: of this commitment.
         recorded_committed_gpus: that it commits to.
         confirmed: whether a plan made so for the first part of the log held on the rest.
@@ -127,7 +137,9 @@ class PlanResults:
     usd_per_month: float
     program_usd_per_month: float
     mean_time_s: float
+    is_capped: bool
     saving_share: float | None
+    saving_over_today_share: float | None
     recorded_usd_per_month: float | None
     recorded_committed_gpus: float | None
     confirmed: bool

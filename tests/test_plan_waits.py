@@ -1,0 +1,208 @@
+"""Plans for logs with waits: today's bill has them, and that of jobs that all start at once not."""
+
+import json
+
+import numpy as np
+import pytest
+from support_traces import write_trace
+
+from gpuplan.cli.formats.units import show_share
+
+pytestmark = pytest.mark.kernels
+HOUR, DAY = 3600.0, 86400.0
+MONTH_H = 730.5
+PRICES = ("--commit", "1.2", "--on-demand", "1.29", "--provision-delay", "0")
+OWNED = (*PRICES, "--owned", "A100=2")
+
+
+@pytest.fixture
+def queued(tmp_path):
+    """24 days, each with three jobs of 2 GPUs and 6 h at its begin, one after the other."""
+    return write_trace(
+        tmp_path / "queued.parquet",
+        [DAY * day for day in range(24) for _ in range(3)],
+        [6 * HOUR] * 72,
+        [2.0] * 72,
+        gpu_type=["A100"] * 72,
+        queue_s=[0.0, 6 * HOUR, 12 * HOUR] * 24,
+    )
+
+
+def results_of(gpuplan, *words):
+    code, out, err = gpuplan("plan", *words, "--output-format", "json")
+    assert code == 0, err
+    return json.loads(out)["results"]
+
+
+def headline_of(gpuplan, *words):
+    code, out, err = gpuplan("plan", *words)
+    assert code == 0, err
+    return " ".join(out.split("\n\n")[0].split())
+
+
+def test_the_headline_compares_with_todays_bill_and_names_the_other(gpuplan, queued):
+    results, text = results_of(gpuplan, queued, *OWNED), headline_of(gpuplan, queued, *OWNED)
+    # 2 GPUs owned are enough with waits; all at once 4 more are rented for 6 h a day
+    window_h = 23 * 24 + 18
+    assert results["today"]["usd_per_month"] == 0
+    assert results["today"]["mean_wait_s"] == pytest.approx(6 * HOUR)
+    usd = MONTH_H * 1.29 * 4 * 6 * 24 / window_h
+    assert results["usd_per_month"] == pytest.approx(usd)
+    assert "a month more than today, for 6 h less time per job" in text
+    assert "renting all above the owned GPUs if every job started at once" in text
+
+
+def test_todays_bill_in_shares_where_there_is_one(gpuplan, queued):
+    text = headline_of(gpuplan, queued, *PRICES)
+    # 6 GPUs for 6 h a day are as many GPU-hours as 2 for 18 h
+    assert ", about the same as today, for 6 h less time per job" in text
+    assert "all on demand if every job started at once" in text
+    cheap = headline_of(gpuplan, queued, "--commit", "0.3", *PRICES[2:])
+    assert "less than today's $" in cheap and "for 6 h less time per job" in cheap
+
+
+def test_dollars_and_markets_under_a_cap_are_those_of_the_replay(gpuplan, queued):
+    words = (*OWNED, "--cluster", "4", "--release-delay", "0")
+    results = results_of(gpuplan, queued, *words)
+    window_h = 23 * 24 + 18
+    rented = next(use for use in results["markets"] if use["name"] == "on_demand")
+    # two jobs at once, and the third on the GPUs owned: 2 are rented for 6 h a day
+    assert results["is_capped"] is True
+    assert (rented["peak_gpus"], rented["peak_s"]) == (2, 0)
+    assert rented["mean_gpus"] == pytest.approx(2 * 6 * 24 / window_h)
+    assert rented["time_share"] == pytest.approx(6 * 24 / window_h)
+    assert results["usd_per_month"] == pytest.approx(MONTH_H * 1.29 * rented["mean_gpus"])
+    assert results["usd_per_month"] == results["replay"]["usd_per_month"]
+    assert results["confirmed"] is True
+    # the first part has 17 of these days in 70% of the time
+    first = MONTH_H * 1.29 * 2 * 6 * 17 / (0.7 * window_h)
+    assert results["holdout"]["capped_usd_per_month"] == pytest.approx(first)
+    (decision,) = [row for row in results["decisions"] if row["name"] == "on_demand"]
+    assert decision["time_share"] == rented["time_share"]
+    text = headline_of(gpuplan, queued, *words)
+    assert "than the program" not in text
+    assert "If no job waited under the cap, it would cost $952.26 a month." in text
+
+
+def test_a_cap_that_is_owned_rents_nothing(gpuplan, queued):
+    text = headline_of(gpuplan, queued, *OWNED, "--cluster", "2")
+    assert text.startswith("The 2 GPUs owned are enough: no GPU needs to be bought or rented.")
+    results = results_of(gpuplan, queued, *OWNED, "--cluster", "2")
+    assert results["usd_per_month"] == 0 and results["confirmed"] is True
+
+
+def test_a_cap_over_the_peak_changes_nothing(gpuplan, queued):
+    free = results_of(gpuplan, queued, *OWNED)
+    capped = results_of(gpuplan, queued, *OWNED, "--cluster", "6")
+    assert capped["is_capped"] is False
+    assert capped["markets"] == free["markets"]
+    assert capped["usd_per_month"] == free["usd_per_month"]
+
+
+def test_a_cap_that_a_target_chose_is_in_the_dollars(gpuplan, queued):
+    results = results_of(gpuplan, queued, *OWNED, "--target", "p95_wait <= 7h")
+    (cap,) = [cap for cap in results["caps"] if cap["is_chosen"]]
+    assert cap["gpus"] < 6 and results["is_capped"] is True
+    assert results["usd_per_month"] == results["replay"]["usd_per_month"]
+    assert sum(use["usd_per_month"] for use in results["markets"]) == results["usd_per_month"]
+
+
+def test_a_budget_under_the_plan_without_waits_says_how_jobs_may_wait(gpuplan, queued):
+    code, _, err = gpuplan("plan", queued, *OWNED, "--budget", "$500/month")
+    assert code == 4
+    assert "if no job may wait, the cheapest plan costs $945 a month" in err
+    assert "or --cluster A100=COUNT, which lets jobs wait for fewer GPUs" in err
+
+
+def test_a_budget_is_that_of_the_replay_under_a_cap(gpuplan, queued):
+    words = (*OWNED, "--cluster", "4", "--release-delay", "0")
+    results = results_of(gpuplan, queued, *words, "--budget", "$480/month")
+    assert results["usd_per_month"] == pytest.approx(476.13, abs=0.01)
+    code, _, err = gpuplan("plan", queued, *words, "--budget", "$400/month")
+    assert code == 4
+    assert "under --cluster the cheapest plan costs $476 a month in the replay" in err
+    assert "next: --budget '$477/month', or a smaller --cluster" in err
+
+
+def test_a_plan_that_rents_all_is_as_dear_as_renting_all(gpuplan, tmp_path):
+    rng = np.random.default_rng(5)
+    submit, run = np.sort(rng.uniform(0, 70 * DAY, 300)), rng.exponential(HOUR, 300)
+    path = write_trace(
+        tmp_path / "short.parquet", submit, run, [4.0] * 300, gpu_type=["A100"] * 300
+    )
+    words = (path, "--owned", "A100=3", "--commit", "1.2", "--on-demand", "1.29")
+    results, text = results_of(gpuplan, *words), headline_of(gpuplan, *words)
+    assert results["on_demand_usd_per_month"] == pytest.approx(results["usd_per_month"], rel=1e-9)
+    saving = results["intervals"]["saving_over_on_demand_share"]
+    assert (saving["low"], saving["high"]) == pytest.approx((0, 0), abs=1e-9)
+    assert "about the same as renting all above the owned GPUs as recorded. Mean" in text
+
+
+def test_no_share_is_less_than_nothing_by_nothing():
+    assert (show_share(-0.0004), show_share(0.0004)) == ("0.0%", "0.0%")
+    assert (show_share(-0.0006), show_share(-0.123)) == ("-0.1%", "-12.3%")
+
+
+def test_gpus_of_today_are_those_of_jobs_after_their_waits(gpuplan, queued):
+    today = results_of(gpuplan, queued, *OWNED)["today"]
+    assert today["peak_gpus"] == 2  # one job after the other
+    assert today["mean_gpus"] == pytest.approx(2 * 18 * 24 / (23 * 24 + 18))
+
+
+def test_the_saving_over_today_can_be_gated(gpuplan, queued):
+    words = (queued, "--commit", "0.3", *PRICES[2:])
+    results = results_of(gpuplan, *words)
+    saving = 1 - results["usd_per_month"] / results["today"]["usd_per_month"]
+    assert saving > 0.05 and results["saving_share"] == pytest.approx(0)
+    assert results["saving_over_today_share"] == pytest.approx(saving)
+    code, _, err = gpuplan("plan", *words, "--fail-if", "saving_over_today_share < 5%")
+    assert code == 0, err
+    code, _, err = gpuplan(
+        "plan", *words, "--fail-if", f"saving_over_today_share < {saving + 0.01}"
+    )
+    assert code == 1 and "saving_over_today_share" in err
+    assert results_of(gpuplan, queued, *OWNED)["saving_over_today_share"] is None  # of nothing
+
+
+def test_less_than_a_day_is_not_held_out(gpuplan, queued):
+    code, _, err = gpuplan("plan", queued, *OWNED, "--holdout", "0.01%")
+    assert code == 2
+    assert "--holdout 0.01%: that is" in err and "expected a day at least" in err
+    # a day is 4.2% of 23.75 days
+    assert "next: --holdout 5% or more, or 0% to hold out nothing" in err
+    assert gpuplan("plan", queued, *OWNED, "--holdout", "5%")[0] == 0
+
+
+def test_a_saving_that_did_not_hold_is_not_confirmed(gpuplan, tmp_path):
+    """4 GPUs are in use for 20 days and 1 for 10 more: a commitment to 4 saves only at first."""
+    submit = [DAY * day for day in range(30) for _ in range(4 if day < 20 else 1)]
+    path = write_trace(tmp_path / "falling.parquet", submit, [DAY] * len(submit))
+    words = (path, "--commit", "0.8", "--on-demand", "1.29")
+    results, text = results_of(gpuplan, *words), headline_of(gpuplan, *words)
+    assert results["confirmed"] is True and results["holdout"]["saved"] is False
+    assert results["saving_over_today_share"] > 0.05
+    assert ": its cost held on the last 30% of the log, its saving did not, for all on" in text
+    assert "confirmed" not in text
+    code, _, err = gpuplan("plan", *words, "--fail-if", "holdout.saved == false")
+    assert code == 1 and "holdout.saved" in err
+
+
+def test_a_plan_that_costs_more_than_today_says_so_of_the_part_held_out(gpuplan, queued):
+    text = headline_of(gpuplan, queued, *OWNED)
+    assert "confirmed; there too it costs more than renting all above the owned GPUs as" in text
+    saved = results_of(gpuplan, queued, "--commit", "0.3", *PRICES[2:])["holdout"]["saved"]
+    assert saved is True
+
+
+def test_a_plan_for_nothing_saves_all_of_todays_bill(gpuplan, tmp_path):
+    """2 GPUs owned, of 2 jobs a day one after the other, but the first two ran side by side."""
+    path = write_trace(
+        tmp_path / "once.parquet",
+        [DAY * day for day in range(24) for _ in range(2)],
+        [6 * HOUR] * 48,
+        [2.0] * 48,
+        gpu_type=["A100"] * 48,
+        queue_s=[0.0, 0.0] + [0.0, 6 * HOUR] * 23,
+    )
+    text = headline_of(gpuplan, path, *OWNED, "--cluster", "2", "--holdout", "0%")
+    assert "for $0.00 a month, 100.0% less than today's $20.05" in text
