@@ -42,7 +42,7 @@ GROUPS = {
         "calibrate": "Show how well the rules of a site explain its waits.",
         "whatif": "Show what a change of a site does to waits.",
         "options": "Compare changes of a Slurm site: dollars and waits.",
-        "eta": "Show when a job of Slurm or Kueue starts, and what starts sooner.",
+        "eta": "Show when a job of Slurm or Kueue starts.",
     },
     "Report, automate, track changes": {
         "report": (

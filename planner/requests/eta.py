@@ -38,7 +38,7 @@ SITE, REPLAYS = "The site", "Replays"
 )
 @dataclass(frozen=True, slots=True)
 class EtaRequest(StudyRequest):
-    """Show when a job of Slurm or Kueue starts, and what starts sooner.
+    """Show when a job of Slurm or Kueue starts.
 
     Only what was known at the time of submission counts.
 
