@@ -336,6 +336,11 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
         )
     if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
+    if bought.program.least_committed is not None:
+        notes.append(
+            "for the target more GPUs are committed to than the dollars alone ask for: a job that "
+            "waits for no rented GPU starts at once"
+        )
     if proof.decision is not None and proof.decision.tried:
         notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
     return notes
