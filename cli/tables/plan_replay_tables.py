@@ -52,12 +52,13 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
         return ""
     plan = holdout.plan
     dearer = "" if has_budget else dearer_text(results, holdout)
+    counted = " not deferred" if results.deferred_jobs else ""
     other = _other_commitment(results, plan.committed_gpus)
     return (
         f"On the last {holdout.share:.0%} of the log, a plan of the first {1 - holdout.share:.0%}"
         f"{other} cost {show_about_usd(plan.usd_per_month)} a month, "
-        f"{show_duration(plan.mean_time_s)} per job, P95 wait {show_duration(plan.p95_wait_s)}: "
-        f"confirmed{dearer}."
+        f"{show_duration(plan.mean_time_s)} per job{counted}, P95 wait "
+        f"{show_duration(plan.p95_wait_s)}: confirmed{dearer}."
     )
 
 
@@ -155,9 +156,10 @@ def holdout_table(results: PlanResults) -> Table:
         if holdout.hindsight is not None:
             rows.append(_HoldoutRow("hindsight, without waits", holdout.hindsight))
 
+    times = "; times of jobs not deferred" if results.deferred_jobs else ""
     share = "" if holdout is None else f"{holdout.share:.0%}"
     return table(
-        f"On the last {share} of the log, which the plan has not seen",
+        f"On the last {share} of the log, which the plan has not seen{times}",
         rows,
         {"name": "what runs"},
         Column("cost.committed_gpus", "committed", show_number),

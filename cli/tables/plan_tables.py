@@ -29,8 +29,9 @@ SAME = 0.005
 
 def levers_table(results: PlanResults) -> Table:
     """Return what each lever is worth."""
+    stops = ", in which deferred jobs may stop and go on," if results.deferred_jobs else ","
     return table(
-        "What each lever is worth: $/month of the program, "
+        f"What each lever is worth: $/month of the program{stops} "
         f"{show_about_usd(results.program_usd_per_month)} with all",
         results.levers,
         Column("name", "lever", lambda name: LEVERS.get(name, name)),
@@ -169,7 +170,8 @@ def running_on(results: PlanResults) -> str:
 def _time(results: PlanResults, has_budget: bool) -> str:
     """Return the mean time as replayed against the recorded one, under a budget with its range."""
     if results.deferred_jobs == results.jobs:
-        return "Every job is deferred, so no time of a job is planned."
+        none = "Every job is deferred, so no time of a job is planned."
+        return f"{none}{_deferred_words(results)}"
     replay, today_s = results.replay, results.today.mean_time_s
     planned_s = results.mean_time_s if replay is None else replay.mean_time_s
     planned, today = show_duration(planned_s), show_duration(today_s)
@@ -184,7 +186,20 @@ def _time(results: PlanResults, has_budget: bool) -> str:
             ends = show_between(low, high, show_duration)
             between = f" ({ends} in {resampled_words(intervals)})"
     without = " without waits" if replay is None else ""
-    return f"Mean time {planned} per job{without}{between}, {compared}."
+    per_job, deferred = f"per job{without}", ""
+    if results.deferred_jobs:
+        counted_jobs = results.jobs - results.deferred_jobs
+        per_job = f"{per_job} of the {counted_jobs:,} that are not deferred"
+        deferred = _deferred_words(results)
+    return f"Mean time {planned} {per_job}{between}, {compared}.{deferred}"
+
+
+def _deferred_words(results: PlanResults) -> str:
+    """Return how long deferred jobs wait, in a sentence; empty where they were not replayed."""
+    wait_s = None if results.replay is None else results.replay.deferred_wait_s
+    if wait_s is None:
+        return ""
+    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} in the mean."
 
 
 def _assumed(results: PlanResults) -> str:

@@ -48,6 +48,7 @@ class ReplayedPurchase:
         mean_wait_s, p95_wait_s: of these, for GPUs.
         peak_on_demand_gpus: most GPUs rented at once.
         slower_classes: classes that waits push over ``--slower``.
+        deferred_wait_s: mean time that deferred jobs wait to start; null without any.
     """
 
     usd_per_month: float
@@ -56,6 +57,7 @@ class ReplayedPurchase:
     p95_wait_s: float
     peak_on_demand_gpus: int
     slower_classes: tuple[str, ...]
+    deferred_wait_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +151,7 @@ def replay_of(decision: PlanDecision) -> ReplayedPurchase:
         p95_wait_s=run.measured_s(P95_WAIT_TARGET),
         peak_on_demand_gpus=sum(run.peak_leased.values()),
         slower_classes=slower_classes(decision),
+        deferred_wait_s=run.deferred_wait_s,
     )
 
 

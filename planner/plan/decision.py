@@ -115,7 +115,9 @@ def _searched(
         tried = _replayed(purchase(program, decision.bought.exact.start), terms)
         return tried.bought, tried.run
 
-    limit_s = target.limit(program.columns.now_s)
+    limit_s = program.limits.mean_time_s
+    if limit_s is None or target.is_of_waits:
+        limit_s = target.limit(program.columns.now_s)
     search = TargetSearch(program, target, limit_s, replayed)
     return _replayed(search.found((decision.bought, decision.run)), terms)
 

@@ -26,6 +26,8 @@ from gpuplan.planner.plan.routes import ROUTES
 FORM = 1
 A_PLAN = "a plan written by gpuplan plan"
 WRITE = "write it again: gpuplan plan LOG ... -o plan.toml"
+REPLAYED = "replayed_"
+"""Before the names of the results of a replay."""
 SAME_SHARE = 1e-6
 PLACE = re.compile(r"(?P<table>[a-z]+)(?:\.(?P<entry>\d+))?(?:\.(?P<key>\w+))?")
 ROUTE_NAMES = tuple(route.name for route in ROUTES)
@@ -89,11 +91,13 @@ class PlanOptions(PlanTable, frozen=True):
 
 
 class PlanTotals(PlanTable, frozen=True):
-    """Results of a plan as `PlanResults` has them."""
+    """Results of a plan as `PlanResults` has them, and those of its replay, with waits."""
 
     usd_per_month: Amount | None = None
     program_usd_per_month: Amount | None = None
     mean_time_s: Amount | None = None
+    replayed_usd_per_month: Amount | None = None
+    replayed_mean_time_s: Amount | None = None
     saving_share: float | None = None
     confirmed: bool | None = None
 
@@ -189,8 +193,15 @@ class PlanFile(PlanTable, frozen=True, rename={"classes": "class", "types": "typ
             each.pop("checkpoint_every_s", None)
         log = {"path": self.plan.log, "sha256": self.plan.sha256, "rows": self.plan.jobs}
         prices = [{"gpu_type": each.pop("name"), **each} for each in plan["type"]]
+        totals = plan.get("results", {})
+        replay = {
+            name: totals.pop(f"{REPLAYED}{name}")
+            for name in ("usd_per_month", "mean_time_s")
+            if f"{REPLAYED}{name}" in totals
+        }
         results = {
-            **plan.get("results", {}),
+            **totals,
+            **({"replay": replay} if replay else {}),
             "jobs": origin.get("jobs", 0),
             "markets": plan.get("market", []),
             "classes": classes,

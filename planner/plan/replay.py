@@ -163,9 +163,24 @@ class PlanRun:
         by_type = (sum(of.usd_per_h(begin_s, end_s, drains=drains).values()) for of in self.types)
         return sum(by_type) * MONTH_H
 
-    def measured_s(self, target: TimeTarget, begin_s: float = 0.0) -> float:
-        """Return what jobs submitted from some time on came to, as a target measures it."""
-        counted = self.is_planned & (self.columns.jobs.submit_s >= begin_s)
+    @property
+    def deferred_wait_s(self) -> float | None:
+        """Mean time that deferred jobs wait to start; None without any."""
+        waited_s = self.wait_s[~self.is_planned]
+        return float(waited_s.mean()) if waited_s.size else None
+
+    def measured_s(
+        self, target: TimeTarget, begin_s: float = 0.0, among: BoolArray | None = None
+    ) -> float:
+        """Return what jobs submitted from some time on came to, as a target measures it.
+
+        Args:
+            target: its measure.
+            begin_s: seconds after the first submission.
+            among: jobs that count; None for all that are not deferred; shape (n,).
+        """
+        among = self.is_planned if among is None else among
+        counted = among & (self.columns.jobs.submit_s >= begin_s)
         times = (self.wait_s if target.is_of_waits else self.time_s)[counted]
         if not times.size:
             return 0.0

@@ -258,7 +258,7 @@ class PlanSource:
 
 def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults) -> PlanFile:
     """Return a plan as it is written."""
-    columns = source.bought.program.columns
+    columns, replay = source.bought.program.columns, results.replay
     end = end_of(columns)
     return PlanFile(
         plan=PlanOrigin(
@@ -275,6 +275,8 @@ def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults
             usd_per_month=float(results.usd_per_month),
             program_usd_per_month=float(results.program_usd_per_month),
             mean_time_s=float(results.mean_time_s),
+            replayed_usd_per_month=None if replay is None else float(replay.usd_per_month),
+            replayed_mean_time_s=None if replay is None else float(replay.mean_time_s),
             saving_share=None if results.saving_share is None else float(results.saving_share),
             confirmed=results.confirmed,
         ),
