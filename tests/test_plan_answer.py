@@ -64,3 +64,26 @@ def test_the_file_has_the_times_of_the_replay_beside_those_without_waits(gpuplan
     assert totals["mean_time_s"] == 10.5 * HOUR
     assert totals["replayed_mean_time_s"] == 10.5 * HOUR + 90
     assert totals["replayed_usd_per_month"] > totals["usd_per_month"]
+
+
+def test_the_term_of_a_commitment_is_said_with_what_the_other_one_costs(plan):
+    terms = ("--commit", "0.9:1y,0.75:3y", "--on-demand", "1.29")
+    text, results, err = plan(*terms)
+    assert text.startswith("Commit to 2 GPUs for 3 years at $0.75 and rent")
+    # two GPUs are always committed to: at 15 cents more an hour each for the 1 year
+    assert "for 3 years at $0.75; for 1 year at $0.90 2 GPUs, $219.15 a month more" in text
+    (part,) = [each for each in results["decisions"] if each["name"] == "committed"]
+    assert part["term"] == "3y" and part["usd_per_gpu_h"] == 0.75
+    (other,) = part["other_terms"]
+    assert other["name"] == "1y"
+    assert other["more_usd_per_month"] == pytest.approx(2 * 0.15 * 730.5)
+    assert "a commitment of 3y is 55.2 times as long as the log (19.8 days)" in " ".join(
+        err.split()
+    )
+
+
+def test_a_price_without_a_term_has_none_in_the_answer(plan):
+    text, results, err = plan(*BOTH)
+    assert "Commit to 2 GPUs and rent" in text and "times as long as the log" not in err
+    (part,) = [each for each in results["decisions"] if each["name"] == "committed"]
+    assert part["other_terms"] == []

@@ -10,9 +10,10 @@ from gpuplan.cli.formats.units import (
     show_about_usd,
     show_between,
     show_duration,
+    show_price,
     show_share,
 )
-from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
+from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words, term_words
 from gpuplan.cli.tables.plan_replay_tables import cap_text, confirmed_text, today_name
 
 if TYPE_CHECKING:
@@ -83,12 +84,14 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         for use in results.markets
         if use.name == "committed"
     ]
+    terms = _terms(results)
     owned = sum(use.gpus for use in results.markets if use.name == "owned")
     commit = f"Commit to {_and(bought)}" if bought else "Commit to no GPU"
     recorded = results.recorded_committed_gpus
     if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
         of_all = " of all types" if len({use.gpu_type for use in results.markets}) > 1 else ""
         commit += f" ({recorded:,.0f}{of_all} with jobs as recorded)"
+    commit += terms
     if owned:
         commit += f" beside the {owned:,.0f} owned"
     if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
@@ -124,6 +127,22 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         )
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
+
+
+def _terms(results: PlanResults) -> str:
+    """Return for how long GPUs are committed to, and at which price; empty without a term."""
+    used = {use.gpu_type for use in results.markets if use.name == "committed"}
+    terms = {
+        (part.term, part.usd_per_gpu_h if len(used) == 1 else None): part.gpu_type
+        for part in results.outlook.decisions
+        if part.name == "committed" and part.term and part.gpu_type in used
+    }
+    words = []
+    for (term, usd), gpu_type in terms.items():
+        price = "" if usd is None else f" at {show_price(usd)}"
+        of_type = f" ({gpu_type})" if len(terms) > 1 and gpu_type else ""
+        words.append(f"{term_words(term or '')}{price}{of_type}")
+    return f" for {_and(words)}" if words else ""
 
 
 def _and(names: Sequence[str]) -> str:

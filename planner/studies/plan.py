@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import MICROS, MONTH_H
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.frontier.budget import parse_budgets
+from gpuplan.planner.money.commitment_texts import months_of_term
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.plan.already_paid import already_paid
 from gpuplan.planner.plan.assignment import (
@@ -70,6 +71,8 @@ from gpuplan.planner.studies.plan_services import (
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, SHORTEST
 
+LONG_TERM = 10.0
+"""Times as long as the log, a term is warned of."""
 QUEUES = {
     FIRST_FIT: "the first in order of submission that fits starts",
     FIFO: "they start in order of submission, and none passes another",
@@ -175,6 +178,7 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
+            *_long_terms(proof, jobs.window_s),
             *tail_words(proof.holdout, jobs.window_s),
             *notes_of_terms,
             *(record.text for record in records),
@@ -281,6 +285,23 @@ def _results(
             PlanDollars(usd, recorded_usd),
         ),
     )
+
+
+def _long_terms(proof: PlanProof, window_s: float) -> list[str]:
+    """Return the terms of commitments that are over ten times as long as the log."""
+    columns, committed = proof.bought.program.columns, proof.bought.whole.committed
+    terms = {
+        market.term
+        for market, gpus in zip(columns.markets, committed, strict=True)
+        if gpus > 0 and market.term
+    }
+    return [
+        f"a commitment of {term} is {MONTH_H * HOUR_S * months / window_s:,.3g} times as long as "
+        f"the log ({window_s / DAY_S:,.3g} days), which says nothing of demand after it"
+        for term in sorted(terms)
+        if (months := months_of_term(term, term, "--commit") or 0) * MONTH_H * HOUR_S
+        > LONG_TERM * window_s
+    ]
 
 
 def _exact_usd(bought: Purchase) -> float:
