@@ -1,6 +1,7 @@
 """``plan.toml`` and ``gpuplan plan --keep``: what is written, what stays, what moves, mistakes."""
 
 import json
+import re
 import tomllib
 from dataclasses import replace
 
@@ -197,6 +198,17 @@ def test_a_lever_that_is_gone_moves_what_used_it(steps, tmp_path, gpuplan):
     assert all(row["moved"] and row["worth_usd_per_month"] is None for row in rows)
 
 
+def test_a_condition_of_the_file_is_not_called_an_option_that_was_typed(steps, tmp_path, gpuplan):
+    file = tmp_path / "plan.toml"
+    spot = ("--spot", "num_gpus > 3", "--spot-price", "0.5")
+    assert gpuplan("plan", steps, *BOTH, *spot, "-o", file)[0] == 0
+    file.write_text(file.read_text().replace("num_gpus > 3", "no_such > 3"))
+    code, _, err = gpuplan("plan", steps, "--keep", file)
+    assert code == 3 and "plan.toml: options.spot" in err and "--spot" not in err
+    code, _, err = gpuplan("plan", steps, "--keep", file, "--spot", "none_such > 3")
+    assert code == 2 and "--spot" in err
+
+
 def test_worth_is_the_difference_of_two_programs():
     # The old plan committed to none and put b on demand; both changes are worth something.
     hours = [3600.0 * h for h in range(40)]
@@ -308,8 +320,9 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
     good = file.read_text()
 
     def refused(old, new):
-        assert old in good
-        file.write_text(good.replace(old, new, 1))
+        assert old is None or old in good
+        text = good.replace("A100", "B100") if old is None else good.replace(old, new, 1)
+        file.write_text(text)
         code, _, err = gpuplan("plan", steps, "--keep", file)
         assert code == 3, err
         return " ".join(err.split())
@@ -326,6 +339,20 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
     )
     assert "class.0.width_bucket: found '3'" in refused('bucket = "2-4"', 'bucket = "3"')
     assert "expected the name of a [[type]]" in refused('gpu_type = "A100"', 'gpu_type = "B"')
+    term = "type.0.commit_usd: found 'banana': expected a term such as 1y"
+    assert term in refused('commit_usd = { "" =', 'commit_usd = { "banana" =')
+    assert "begin: found 'soon', expected a date and time such as 2026-01-31T00" in refused(
+        re.search("begin = .*", good)[0], 'begin = "soon"'
+    )
+    assert "options.holdout: found 3, expected a number <= 1.0 next" in refused(
+        "holdout = 0.3", "holdout = 3"
+    )
+    assert "commitment.0.until: found 2020-01-01 00:00:00, expected a time after begin" in refused(
+        "usd_per_gpu_h = 0.9", "usd_per_gpu_h = 0.9\nbegin = 2021-01-01\nuntil = 2020-01-01"
+    )
+    assert "the plan is of B100, and this log names A100 next: a plan of this log" in refused(
+        None, None
+    )
     assert "not TOML" in refused("[plan]", "[plan")
     assert "has no sha256" in refused("sha256", "# sha256")
     file.write_text("")

@@ -87,6 +87,8 @@ def _explained(root: type, keys: Sequence[str], value: Any, message: str) -> str
         return f"{where}: has no {missing[1]}; expected {', '.join(_names_of(kind))}"
     if kinds := re.fullmatch(r"Expected `(.*?)(?: \| null)?`(?:, got .*)?( [<>]=? .*)?", text):
         text = WORDS.get(kinds[1], kinds[1]) + (kinds[2] or "")
+    elif text == "Invalid RFC3339 encoded datetime":
+        text = "a date and time such as 2026-01-31T00:00:00Z"
     elif text == "Number out of range":
         text = "a smaller number"
     elif matching := re.fullmatch(r"Expected `str` matching regex '(.*)'", text):

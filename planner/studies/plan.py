@@ -50,6 +50,8 @@ from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.plan_document import (
     PlanSource,
+    check_same_types,
+    of_file,
     old_plan,
     plan_file,
     terms_of,
@@ -122,17 +124,28 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         UsageError: a GPU type without a price, or options that do not fit together.
     """
     request.check()
-    keep, older = request.upkeep.keep, None
-    if keep is not None:
-        older = read_plan(keep)
-        request = with_options_of(request, older, keep)
-        request.check()
+    keep = request.upkeep.keep
+    if keep is None:
+        return _planned(request, None)
+    older = read_plan(keep)
+    try:
+        with_options = with_options_of(request, older, keep)
+        with_options.check()
+        return _planned(with_options, older)
+    except UsageError as error:
+        raise of_file(error, request, keep) from error
+
+
+def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
+    """Return the plan of a request, which stays with an older one if there is one."""
     request = request.with_levers
     budget_usd_per_h = _budget_usd_per_h(request.budget)
     speedup = None if request.speedup is None else load_speedup(request.speedup)
     trace = plan_trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
+    if older is not None and request.upkeep.keep is not None:
+        check_same_types(older, request.upkeep.keep, jobs.gpu_type.unique().to_list())
     prices, offered, committed_today = markets_of(request, jobs)
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
