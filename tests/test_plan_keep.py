@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support_plan import jobs_from, market, program_of
-from support_traces import write_trace
+from support_traces import START, write_trace
 
 from gpuplan.planner.plan.growth import plan_growths
 from gpuplan.planner.plan.kept import OldPlan, keep_plan
@@ -200,9 +200,9 @@ def test_a_lever_that_is_gone_moves_what_used_it(steps, tmp_path, gpuplan):
 
 def test_a_condition_of_the_file_is_not_called_an_option_that_was_typed(steps, tmp_path, gpuplan):
     file = tmp_path / "plan.toml"
-    spot = ("--spot", "num_gpus > 3", "--spot-price", "0.5")
+    spot = ("--spot", "num_gpus > 1", "--spot-price", "0.5")
     assert gpuplan("plan", steps, *BOTH, *spot, "-o", file)[0] == 0
-    file.write_text(file.read_text().replace("num_gpus > 3", "no_such > 3"))
+    file.write_text(file.read_text().replace("num_gpus > 1", "no_such > 3"))
     code, _, err = gpuplan("plan", steps, "--keep", file)
     assert code == 3 and "plan.toml: options.spot" in err and "--spot" not in err
     code, _, err = gpuplan("plan", steps, "--keep", file, "--spot", "none_such > 3")
@@ -348,7 +348,8 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
         "holdout = 0.3", "holdout = 3"
     )
     assert "commitment.0.until: found 2020-01-01 00:00:00, expected a time after begin" in refused(
-        "usd_per_gpu_h = 0.9", "usd_per_gpu_h = 0.9\nbegin = 2021-01-01\nuntil = 2020-01-01"
+        "usd_per_gpu_h = 0.9",
+        "usd_per_gpu_h = 0.9\nbegin = 2021-01-01T00:00:00\nuntil = 2020-01-01T00:00:00",
     )
     assert "the plan is of B100, and this log names A100 next: a plan of this log" in refused(
         None, None
@@ -362,3 +363,32 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
     file.write_text(good)
     code, _, err = gpuplan("plan", steps, "--keep", file, "-o", file)
     assert code == 3 and "input" in err and file.read_text() == good
+
+
+def test_a_commitment_of_a_price_book_stays_until_it_ends(tmp_path, answer):
+    book, file, later = (tmp_path / name for name in ("book.toml", "plan.toml", "later.toml"))
+    book.write_text(
+        '[[commitment]]\ngpu_type = "A100"\ngpus = 5\nusd_per_gpu_h = 0.8\n'
+        f"from = 2020-01-01\nuntil = {START.year + 1}-06-01\n"
+        '[[price]]\ngpu_type = "A100"\nkind = "on_demand"\nusd_per_gpu_h = 1.29\n'
+    )
+    first = write_steps(tmp_path / "a.parquet", 6)
+    results = answer(first, "--contracts", book, "-o", file)["results"]
+    committed = next(row for row in results["markets"] if row["name"] == "committed")
+    assert committed["gpus"] == 2  # planned as if the term had ended
+    (written,) = read_plan(file).commitment
+    assert (written.gpus, written.usd_per_gpu_h, written.term) == (5, 0.8, "")
+    assert written.until is not None and written.until.year == START.year + 1
+    longer = write_steps(tmp_path / "b.parquet", 12)
+    held = answer(longer, "--keep", file, "--hysteresis", "0", "-o", later)["results"]
+    committed = next(row for row in held["markets"] if row["name"] == "committed")
+    assert committed["gpus"] == 5
+    assert committed["usd_per_month"] == pytest.approx(5 * 0.8 * 730.5)
+    assert read_plan(later).commitment == [written]
+    again = answer(longer, "--keep", file, "--contracts", book, "-o", later)["results"]
+    assert read_plan(later).commitment == [written]
+    assert again["usd_per_month"] == pytest.approx(held["usd_per_month"])
+    ended = write_steps(tmp_path / "c.parquet", 12, begin=600 * 86400.0)
+    free = answer(ended, "--keep", file)["results"]
+    committed = next(row for row in free["markets"] if row["name"] == "committed")
+    assert committed["gpus"] == 2

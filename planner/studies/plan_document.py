@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from gpuplan.planner.plan.plan_file import (
     PlanTotals,
     PlanType,
     in_utc,
+    instant,
 )
 from gpuplan.planner.plan.purchase import WHOLE, Purchase
 from gpuplan.planner.plan.routes import SPOT, checkpointing
@@ -51,17 +52,12 @@ from gpuplan.planner.requests.plan_texts import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace.input_files import InputFile
+    from gpuplan.planner.plan.today import CommittedToday
     from gpuplan.planner.studies.plan_results import PlanResults
 
 MONTHS_A_YEAR = 12
 DELAYS = ("provision_s", "release_s", "billing_s")
 """Of GPUs on demand, as requests and files name them."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def instant(us: int) -> datetime:
-    """Return microseconds since 1970 as a time."""
-    return EPOCH + timedelta(microseconds=us)
 
 
 def end_of(columns: RouteColumns) -> datetime:
@@ -310,7 +306,7 @@ def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults
             confirmed=results.confirmed,
         ),
         types=[_type(name, source.markets[name]) for name in columns.types],
-        commitment=_commitments(source, end),
+        commitment=_commitments(source, end, results.today.committed),
         market=[
             PlanMarket(
                 use.name,
@@ -383,10 +379,26 @@ def _type(name: str, market: GpuMarkets) -> PlanType:
     )
 
 
-def _commitments(source: PlanSource, end: datetime) -> list[PlanCommitment]:
-    """Return the commitments whose term goes on, and those that the plan adds."""
+def _commitments(
+    source: PlanSource, end: datetime, today: Sequence[CommittedToday]
+) -> list[PlanCommitment]:
+    """Return the commitments whose term goes on, and those that the plan adds.
+
+    Those of the price book go on too, also where the plan has fewer GPUs.
+    """
     bought = source.bought
     commitments = [] if source.older is None else _in_force(source.older, end)
+    for of_type in today:
+        for term in of_type.terms:
+            commitment = PlanCommitment(
+                of_type.gpu_type,
+                float(term.gpus),
+                term.usd_per_gpu_h,
+                begin=term.begin,
+                until=term.until,
+            )
+            if term.until is not None and commitment not in commitments:
+                commitments.append(commitment)
     columns = bought.program.columns
     for number, name in enumerate(columns.types):
         market = source.markets[name]
