@@ -37,6 +37,20 @@ MOST_SHOWN = 20
 """Rows without ``--full``."""
 
 
+def _other_logs(comparison: DocumentDiff) -> list[str]:
+    """Return that two plans are of different logs; empty where they are not, or are no plans."""
+    lines = []
+    for name, study in comparison.old.studies.items():
+        other = comparison.new.studies.get(name)
+        if study["command"] != "plan" or other is None:
+            continue
+        logs = [side["inputs"][0] for side in (study, other) if side["inputs"]]
+        if len({log["sha256"] for log in logs}) > 1:
+            before, after = (log["path"] for log in logs)
+            lines.append(f"the plans are of different logs, {before} and {after}")
+    return lines
+
+
 def report_of(
     comparison: DocumentDiff, *, tolerance: float, top: int, gates: Sequence[GateResult]
 ) -> Report:
@@ -68,6 +82,7 @@ def report_of(
     ]
     warnings += [note for bill in comparison.bills.values() for note in bill.notes]
     warnings += _other_windows(comparison)
+    warnings += _other_logs(comparison)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     studies = [lone for lone in comparison.only if not lone.name]
     return Report(

@@ -237,9 +237,10 @@ def replay_plan(
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error
-            least = _least_cluster(joint, cluster, gpu_type)
+            none = "" if cap else " (types that --cluster does not name have none)"
             raise InfeasibleError(
-                f"--cluster: {what}\n  next: --cluster {least} or more, or --where to leave such "
+                f"--cluster: {what}{none if gpu_type else ''}\n"
+                f"  next: --cluster {_least_cluster(columns)} or more, or --where to leave such "
                 "jobs out"
             ) from error
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
@@ -278,12 +279,16 @@ def deferred_start_s(
     return start_s
 
 
-def _least_cluster(jobs: JointJobs, cluster: JointCluster, gpu_type: str) -> str:
-    """Return the least cluster that every job on the pool fits, as ``--cluster`` takes it."""
-    widest = float(jobs.pool_gpus[jobs.pool_us >= 0].max(initial=0.0))
-    nodes = ceil(widest / cluster.node)
-    shape = f"{nodes}x{cluster.node}" if cluster.node > 1 else f"{nodes}"
-    return f"{gpu_type}={shape}" if gpu_type else shape
+def _least_cluster(columns: RouteColumns) -> str:
+    """Return a cluster that every job fits as recorded, as ``--cluster`` takes it."""
+    type_names = columns.jobs.gpu_type.to_numpy()
+    shapes = []
+    for gpu_type, market in zip(columns.types, columns.markets, strict=True):
+        widest = float(columns.jobs.gpus[type_names == gpu_type].max(initial=0.0))
+        nodes = ceil(max(widest, market.cap or 0.0) / market.step)
+        shape = f"{nodes}x{market.step}" if market.step > 1 else f"{nodes}"
+        shapes.append(f"{gpu_type}={shape}" if gpu_type else shape)
+    return ",".join(shapes)
 
 
 def _cluster(

@@ -191,6 +191,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
+            *_dear_spot(columns),
             *_long_terms(proof, jobs.window_s),
             *tail_words(proof.holdout, jobs.window_s),
             *notes_of_terms,
@@ -298,6 +299,18 @@ def _results(
             PlanDollars(usd, recorded_usd),
         ),
     )
+
+
+def _dear_spot(columns: RouteColumns) -> list[str]:
+    """Return the GPU types whose spot GPUs cost as much as those on demand, which are not lost."""
+    return [
+        f"--spot-price {f'{name}=' if name else ''}{market.spot_usd:g} is not below the "
+        f"{market.on_demand_usd:g} on demand, where no GPU is lost"
+        for name, market in zip(columns.types, columns.markets, strict=True)
+        if market.spot_usd is not None
+        and market.on_demand_usd is not None
+        and market.spot_usd >= market.on_demand_usd
+    ]
 
 
 def _long_terms(proof: PlanProof, window_s: float) -> list[str]:
