@@ -383,6 +383,8 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
         )
     if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
+    if request.growth is not None and columns.services:
+        notes.append("the growth of demand is of jobs; services hold what they do")
     if bought.program.least_committed is not None:
         notes.append(
             "for the target more GPUs are committed to than the dollars alone ask for: a job that "
