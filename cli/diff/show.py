@@ -14,6 +14,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.diff.bills import BILL, are_alike
 from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff, Only
 from gpuplan.cli.diff.gates import MANY, signed_share
+from gpuplan.cli.diff.read import other_logs
 from gpuplan.cli.diff.subjects import COST, JCT, SUBJECTS, WORKLOAD
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table, table
@@ -35,20 +36,6 @@ OTHER_WINDOW = 0.02
 """Share by which two logs must differ in length for their totals not to be comparable."""
 MOST_SHOWN = 20
 """Rows without ``--full``."""
-
-
-def _other_logs(comparison: DocumentDiff) -> list[str]:
-    """Return that two plans are of different logs; empty where they are not, or are no plans."""
-    lines = []
-    for name, study in comparison.old.studies.items():
-        other = comparison.new.studies.get(name)
-        if study["command"] != "plan" or other is None:
-            continue
-        logs = [side["inputs"][0] for side in (study, other) if side["inputs"]]
-        if len({log["sha256"] for log in logs}) > 1:
-            before, after = (log["path"] for log in logs)
-            lines.append(f"the plans are of different logs, {before} and {after}")
-    return lines
 
 
 def report_of(
@@ -82,7 +69,7 @@ def report_of(
     ]
     warnings += [note for bill in comparison.bills.values() for note in bill.notes]
     warnings += _other_windows(comparison)
-    warnings += _other_logs(comparison)
+    warnings += other_logs(comparison.old, comparison.new)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     studies = [lone for lone in comparison.only if not lone.name]
     return Report(

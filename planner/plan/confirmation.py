@@ -144,6 +144,7 @@ def prove(
 def replay_of(decision: PlanDecision) -> ReplayedPurchase:
     """Return what the replay of a plan came to."""
     run = decision.run
+    deferred_s = run.wait_s[~run.is_planned]
     return ReplayedPurchase(
         usd_per_month=run.usd_per_month(),
         mean_time_s=run.measured_s(MEAN_TIME_TARGET),
@@ -151,7 +152,7 @@ def replay_of(decision: PlanDecision) -> ReplayedPurchase:
         p95_wait_s=run.measured_s(P95_WAIT_TARGET),
         peak_on_demand_gpus=sum(run.peak_leased.values()),
         slower_classes=slower_classes(decision),
-        deferred_wait_s=run.deferred_wait_s,
+        deferred_wait_s=float(deferred_s.mean()) if deferred_s.size else None,
     )
 
 

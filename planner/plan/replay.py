@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.refusals import least_cluster
 from gpuplan.planner.plan.routes import SPOT, RouteSettings
 from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.plan.spot_record import joined
@@ -163,12 +163,6 @@ class PlanRun:
         by_type = (sum(of.usd_per_h(begin_s, end_s, drains=drains).values()) for of in self.types)
         return sum(by_type) * MONTH_H
 
-    @property
-    def deferred_wait_s(self) -> float | None:
-        """Mean time that deferred jobs wait to start; None without any."""
-        waited_s = self.wait_s[~self.is_planned]
-        return float(waited_s.mean()) if waited_s.size else None
-
     def measured_s(
         self, target: TimeTarget, begin_s: float = 0.0, among: BoolArray | None = None
     ) -> float:
@@ -240,7 +234,7 @@ def replay_plan(
             none = "" if cap else " (types that --cluster does not name have none)"
             raise InfeasibleError(
                 f"--cluster: {what}{none if gpu_type else ''}\n"
-                f"  next: --cluster {_least_cluster(columns)} or more, or --where to leave such "
+                f"  next: --cluster {least_cluster(columns)} or more, or --where to leave such "
                 "jobs out"
             ) from error
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
@@ -277,18 +271,6 @@ def deferred_start_s(
         run = run_plan(joint, JointCluster(fixed), f"deferred {gpu_type}".strip())
         start_s[rows[later]] = run.start_us[is_job][later] / MICROS
     return start_s
-
-
-def _least_cluster(columns: RouteColumns) -> str:
-    """Return a cluster that every job fits as recorded, as ``--cluster`` takes it."""
-    type_names = columns.jobs.gpu_type.to_numpy()
-    shapes = []
-    for gpu_type, market in zip(columns.types, columns.markets, strict=True):
-        widest = float(columns.jobs.gpus[type_names == gpu_type].max(initial=0.0))
-        nodes = ceil(max(widest, market.cap or 0.0) / market.step)
-        shape = f"{nodes}x{market.step}" if market.step > 1 else f"{nodes}"
-        shapes.append(f"{gpu_type}={shape}" if gpu_type else shape)
-    return ",".join(shapes)
 
 
 def _cluster(

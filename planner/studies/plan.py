@@ -50,14 +50,13 @@ from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.plan_document import (
     PlanSource,
-    check_same_types,
-    of_file,
     old_plan,
     plan_file,
     terms_of,
     with_options_of,
 )
 from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
+from gpuplan.planner.studies.plan_mistakes import check_same_types, of_file
 from gpuplan.planner.studies.plan_results import (
     PlanClass,
     PlanResults,
