@@ -267,8 +267,8 @@ def _check(plan: PlanFile) -> None:
         at, twice = _repeated(names)
         if twice is not None:
             raise UsageError(f"{table}.{at}: {twice!r} is given twice")
-    for at, each in enumerate(plan.types):
-        for term in each.commit_usd:
+    for at, priced in enumerate(plan.types):
+        for term in priced.commit_usd:
             months_of_term(term or None, term, f"type.{at}.commit_usd: found")
     types = {each.name for each in plan.types}
     for at, commitment in enumerate(plan.commitment):

@@ -357,15 +357,15 @@ def _commitments(
     bought = source.bought
     commitments = [] if source.older is None else _in_force(source.older, end)
     for of_type in today:
-        for term in of_type.terms:
+        for in_force in of_type.terms:
             commitment = PlanCommitment(
                 of_type.gpu_type,
-                float(term.gpus),
-                term.usd_per_gpu_h,
-                begin=term.begin,
-                until=term.until,
+                float(in_force.gpus),
+                in_force.usd_per_gpu_h,
+                begin=in_force.begin,
+                until=in_force.until,
             )
-            if term.until is not None and commitment not in commitments:
+            if in_force.until is not None and commitment not in commitments:
                 commitments.append(commitment)
     columns = bought.program.columns
     for number, name in enumerate(columns.types):
