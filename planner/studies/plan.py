@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import MICROS, MONTH_H
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.frontier.budget import parse_budgets
+from gpuplan.planner.money.commitment_texts import months_of_term
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.plan.already_paid import already_paid
 from gpuplan.planner.plan.assignment import (
@@ -60,6 +61,7 @@ from gpuplan.planner.studies.plan_document import (
     with_options_of,
 )
 from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
+from gpuplan.planner.studies.plan_mistakes import check_same_types, of_file
 from gpuplan.planner.studies.plan_results import (
     PlanClass,
     PlanResults,
@@ -75,6 +77,8 @@ from gpuplan.planner.studies.plan_services import (
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, SHORTEST
 
+LONG_TERM = 10.0
+"""Times as long as the log, a term is warned of."""
 QUEUES = {
     FIRST_FIT: "the first in order of submission that fits starts",
     FIFO: "they start in order of submission, and none passes another",
@@ -124,17 +128,28 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         UsageError: a GPU type without a price, or options that do not fit together.
     """
     request.check()
-    keep, older = request.upkeep.keep, None
-    if keep is not None:
-        older = read_plan(keep)
-        request = with_options_of(request, older, keep)
-        request.check()
+    keep = request.upkeep.keep
+    if keep is None:
+        return _planned(request, None)
+    older = read_plan(keep)
+    try:
+        with_options = with_options_of(request, older, keep)
+        with_options.check()
+        return _planned(with_options, older)
+    except UsageError as error:
+        raise of_file(error, request, keep) from error
+
+
+def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
+    """Return the plan of a request, which stays with an older one if there is one."""
     request = request.with_levers
     budget_usd_per_h = _budget_usd_per_h(request.budget)
     speedup = None if request.speedup is None else load_speedup(request.speedup)
     trace = plan_trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
+    if older is not None and request.upkeep.keep is not None:
+        check_same_types(older, request.upkeep.keep, jobs.gpu_type.unique().to_list())
     prices, offered, committed_today = markets_of(request, jobs)
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
@@ -181,6 +196,8 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
+            *_dear_spot(columns),
+            *_long_terms(proof, jobs.window_s),
             *tail_words(proof.holdout, jobs.window_s),
             *notes_of_terms,
             *(record.text for record in records),
@@ -297,6 +314,35 @@ def _results(
     )
 
 
+def _dear_spot(columns: RouteColumns) -> list[str]:
+    """Return the GPU types whose spot GPUs cost as much as those on demand, which are not lost."""
+    return [
+        f"--spot-price {f'{name}=' if name else ''}{market.spot_usd:g} is not below the "
+        f"{market.on_demand_usd:g} on demand, where no GPU is lost"
+        for name, market in zip(columns.types, columns.markets, strict=True)
+        if market.spot_usd is not None
+        and market.on_demand_usd is not None
+        and market.spot_usd >= market.on_demand_usd
+    ]
+
+
+def _long_terms(proof: PlanProof, window_s: float) -> list[str]:
+    """Return the terms of commitments that are over ten times as long as the log."""
+    columns, committed = proof.bought.program.columns, proof.bought.whole.committed
+    terms = {
+        market.term
+        for market, gpus in zip(columns.markets, committed, strict=True)
+        if gpus > 0 and market.term
+    }
+    return [
+        f"a commitment of {term} is {MONTH_H * HOUR_S * months / window_s:,.3g} times as long as "
+        f"the log ({window_s / DAY_S:,.3g} days), which says nothing of demand after it"
+        for term in sorted(terms)
+        if (months := months_of_term(term, term, "--commit") or 0) * MONTH_H * HOUR_S
+        > LONG_TERM * window_s
+    ]
+
+
 def _exact_usd(bought: Purchase) -> float:
     """Return dollars a month of the jobs as assigned, exact in time."""
     columns, optimum = bought.program.columns, bought.whole
@@ -355,6 +401,13 @@ def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[s
         )
     if columns.speedup is not None and columns.speedup.law is not None:
         notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
+    if request.growth is not None and columns.services:
+        notes.append("the growth of demand is of jobs; services hold what they do")
+    if bought.program.least_committed is not None:
+        notes.append(
+            "for the target more GPUs are committed to than the dollars alone ask for: a job that "
+            "waits for no rented GPU starts at once"
+        )
     if proof.decision is not None and proof.decision.tried:
         notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
     return notes
