@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS, MONTH_H
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.time_units import MICROS, MONTH_H
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.frontier.budget import parse_budgets
-from gpuplan.planner.money.commitment_texts import months_of_term
-from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.plan.already_paid import already_paid
 from gpuplan.planner.plan.assignment import (
     AssignedJobs,
@@ -62,6 +59,7 @@ from gpuplan.planner.studies.plan_document import (
 )
 from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
 from gpuplan.planner.studies.plan_mistakes import check_same_types, of_file
+from gpuplan.planner.studies.plan_notes import dear_spot, long_terms, plan_notes
 from gpuplan.planner.studies.plan_results import (
     PlanClass,
     PlanResults,
@@ -75,16 +73,6 @@ from gpuplan.planner.studies.plan_services import (
     service_demand,
 )
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, SHORTEST
-
-LONG_TERM = 10.0
-"""Times as long as the log, a term is warned of."""
-QUEUES = {
-    FIRST_FIT: "the first in order of submission that fits starts",
-    FIFO: "they start in order of submission, and none passes another",
-    SHORTEST: "the one with the shortest recorded run time of those that fit starts",
-}
-"""Policies of the queue in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,15 +184,15 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
-            *_dear_spot(columns),
-            *_long_terms(proof, jobs.window_s),
+            *dear_spot(columns),
+            *long_terms(proof, jobs.window_s),
             *tail_words(proof.holdout, jobs.window_s),
             *notes_of_terms,
             *(record.text for record in records),
             *late,
             *unused_levers(columns, request.speedup),
         ),
-        notes=(*_notes(request, proof, prices), *paid.notes()),
+        notes=(*plan_notes(request, proof, prices), *paid.notes()),
         source=PlanSource(trace_input(trace), offered, proof.bought, older),
     )
 
@@ -314,35 +302,6 @@ def _results(
     )
 
 
-def _dear_spot(columns: RouteColumns) -> list[str]:
-    """Return the GPU types whose spot GPUs cost as much as those on demand, which are not lost."""
-    return [
-        f"--spot-price {f'{name}=' if name else ''}{market.spot_usd:g} is not below the "
-        f"{market.on_demand_usd:g} on demand, where no GPU is lost"
-        for name, market in zip(columns.types, columns.markets, strict=True)
-        if market.spot_usd is not None
-        and market.on_demand_usd is not None
-        and market.spot_usd >= market.on_demand_usd
-    ]
-
-
-def _long_terms(proof: PlanProof, window_s: float) -> list[str]:
-    """Return the terms of commitments that are over ten times as long as the log."""
-    columns, committed = proof.bought.program.columns, proof.bought.whole.committed
-    terms = {
-        market.term
-        for market, gpus in zip(columns.markets, committed, strict=True)
-        if gpus > 0 and market.term
-    }
-    return [
-        f"a commitment of {term} is {MONTH_H * HOUR_S * months / window_s:,.3g} times as long as "
-        f"the log ({window_s / DAY_S:,.3g} days), which says nothing of demand after it"
-        for term in sorted(terms)
-        if (months := months_of_term(term, term, "--commit") or 0) * MONTH_H * HOUR_S
-        > LONG_TERM * window_s
-    ]
-
-
 def _exact_usd(bought: Purchase) -> float:
     """Return dollars a month of the jobs as assigned, exact in time."""
     columns, optimum = bought.program.columns, bought.whole
@@ -379,35 +338,3 @@ def _classes(
         )
         for number, planned in enumerate(columns.classes)
     )
-
-
-def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[str]:
-    bought = proof.bought
-    columns = bought.program.columns
-    jobs = columns.jobs
-    notes = []
-    if prices.option == "assumed":
-        usd = prices.usd(None)
-        notes.append(
-            f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour; give "
-            "--on-demand USD, --prices builtin or --contracts FILE.toml"
-        )
-    if jobs.left_out:
-        notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
-    lacking = int(np.isnan(jobs.wait_s).sum())
-    if lacking:
-        notes.append(
-            f"{counted(lacking, 'job')} without a recorded wait count with their run time alone"
-        )
-    if columns.speedup is not None and columns.speedup.law is not None:
-        notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
-    if request.growth is not None and columns.services:
-        notes.append("the growth of demand is of jobs; services hold what they do")
-    if bought.program.least_committed is not None:
-        notes.append(
-            "for the target more GPUs are committed to than the dollars alone ask for: a job that "
-            "waits for no rented GPU starts at once"
-        )
-    if proof.decision is not None and proof.decision.tried:
-        notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
-    return notes
