@@ -14,7 +14,7 @@ from gpuplan.cli.app.console import limit_threads
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
-LONGEST = {"schemas", "twin", "fuzz", "docs"}
+LONGEST = {"schemas", "twin", "fuzz"}
 """Subjects of tests that take longest, in CPU time."""
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.
@@ -79,10 +79,11 @@ def family_of(nodeid: str) -> str:
     """Return the subject of a file of tests: the first word of its name.
 
     Files of one subject replay the same kernels, so one worker runs them all. Those of the golden
-    results need the results of the same commands as those of the schemas.
+    results need the results of the same commands as those of the schemas, and those of the docs
+    the same kernels.
     """
     family = Path(nodeid.partition("::")[0]).stem.removeprefix("test_").partition("_")[0]
-    return {"golden": "schemas"}.get(family, family)
+    return {"golden": "schemas", "docs": "schemas"}.get(family, family)
 
 
 @pytest.hookimpl(optionalhook=True)
