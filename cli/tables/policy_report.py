@@ -14,6 +14,7 @@ from gpuplan.cli.tables.group_waits import with_group_waits
 from gpuplan.cli.tables.lending_tables import with_lending
 from gpuplan.cli.tables.policy_answer import AS_TODAY, answer_table, answer_text
 from gpuplan.cli.tables.price_notes import price_notes
+from gpuplan.cli.tables.unranked_text import not_ranked
 
 if TYPE_CHECKING:
     from gpuplan.cli.documents.study_command import StudyView
@@ -55,7 +56,9 @@ def with_policies(
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
-        headline=answer_text(today, rows, speedups, contradiction(replays.fidelity)),
+        headline=answer_text(
+            today, rows, speedups, contradiction(replays.fidelity), not_ranked(replays.comparison)
+        ),
         notes=notes,
         tables=(*view.tables, *fidelity_table(replays.fidelity)),
         answer=(table, *(view.answer or ())),
