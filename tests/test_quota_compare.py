@@ -4,7 +4,11 @@ import json
 
 import pytest
 from support_kueue import ANYONE, cluster_queue, write_list
+from support_schemas import SAMPLES
 from support_traces import write_trace
+
+from gpuplan.cli.tables.fidelity_text import contradiction
+from gpuplan.planner.site.fidelity import Fidelity
 
 pytestmark = pytest.mark.compiled
 QUEUES = [
@@ -33,7 +37,8 @@ def two_types(tmp_path):
     """A site of 8 H100 and 8 A100, and a trace that wants 16 H100: the options of a command."""
     site = write_list(tmp_path / "s.json", [cluster_queue("q", flavors={"h100": 8, "a100": 8})])
     trace = write_trace(tmp_path / "t.parquet", [0, 0, 100], [1000.0, 1000.0, 10.0],
-                        [8.0, 8.0, 1.0], group=["x", "x", "x"], gpu_type=["H100", "H100", "A100"])  # fmt: skip
+                        [8.0, 8.0, 1.0], group=["x"] * 3,
+                        gpu_type=["H100", "H100", "A100"])  # fmt: skip
     return [trace, "--site", site]
 
 
@@ -108,3 +113,26 @@ def test_work_lost_is_a_part_of_the_completion_time(gpuplan, tmp_path):
     assert parts == pytest.approx(results["mean_jct_s"])
     _, out, _ = gpuplan(*arguments)
     assert "work lost to evictions" in out and "GPU-h lost" in " ".join(out.split())
+
+
+KUEUE_SAMPLE = SAMPLES / "kueue" / "workloads.json"
+
+
+@pytest.mark.parametrize("command", ["simulate", "size"])
+def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
+    policy = ["--policy", "fifo", "--gpus", 63] if command == "simulate" else []
+    target = ["--target", "p95_wait <= 1h", "--policy", "srtf"] if command == "size" else []
+    code, out, err = gpuplan(command, KUEUE_SAMPLE, *policy, *target)
+    told = " ".join(out.split())
+    assert code == 0, err
+    assert "gpuplan whatif LOG --twin twin.toml replays them with --set" in told
+    assert "quotas or limits make jobs wait" in told
+    assert "gpuplan size LOG" not in told and "partitions" not in told
+
+
+def test_a_log_of_pods_says_that_a_dump_of_kueue_is_needed():
+    fidelity = Fidelity("contradicts", "the site starts jobs sooner than fifo does", "fifo", 8,
+                        30, 9000.0, 10.0, 20_000.0, 20.0)  # fmt: skip
+    assert "a dump of Kueue's objects" in contradiction(fidelity, "kube-metrics")
+    assert "gpuplan size LOG --twin" in contradiction(fidelity, "sacct")
+    assert "gpuplan size LOG --twin" not in contradiction(fidelity, "kube")

@@ -80,12 +80,12 @@ def _note(row: dict[str, Any]) -> str:
 
 def _tables(rows: list[dict[str, Any]], *, has_deadlines: bool) -> tuple[Table, ...]:
     evicts = [row for row in rows if row.get("lost_gpu_h")]
+    lost = ("mean_lost_s", "lost_gpu_h") if evicts else ()
     hidden = (
         "window_s",
         "mean_jct_over_first",
         *SHARES,
-        "mean_lost_s",
-        "lost_gpu_h",
+        *lost,
         "non_dominated",
     )
     late = {} if has_deadlines else {"deadline_miss_share": ""}

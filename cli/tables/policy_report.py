@@ -53,12 +53,11 @@ def with_policies(
         notes = price_notes(replays.policies)
     if any(row[AS_TODAY] is not None for row in rows):
         notes = (*notes, ON_TODAYS_BASIS)
+    refusal = contradiction(replays.fidelity, replays.inputs.trace.provenance.source_format)
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
-        headline=answer_text(
-            today, rows, speedups, contradiction(replays.fidelity), not_ranked(replays.comparison)
-        ),
+        headline=answer_text(today, rows, speedups, refusal, not_ranked(replays.comparison)),
         notes=notes,
         tables=(*view.tables, *fidelity_table(replays.fidelity)),
         answer=(table, *(view.answer or ())),

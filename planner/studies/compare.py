@@ -21,6 +21,7 @@ from gpuplan.planner.requests.replays import PoliciesRequest
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     Fidelity,
+    named_for,
     unknown,
     why_not_today,
     without_limits,
@@ -176,7 +177,8 @@ def _fidelity(
     loops = {run.policy for run in comparison.outcomes if run.loop}
     if fidelity.policy in loops and not fidelity.may_speak:
         fidelity = replace(fidelity, why="in the replay jobs evict each other in a loop")
-    return without_limits(fidelity, inputs.limit_share)
+    fidelity = without_limits(fidelity, inputs.limit_share)
+    return named_for(fidelity, inputs.trace.provenance.source_format)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
