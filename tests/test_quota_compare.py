@@ -136,3 +136,17 @@ def test_a_log_of_pods_says_that_a_dump_of_kueue_is_needed():
     assert "a dump of Kueue's objects" in contradiction(fidelity, "kube-metrics")
     assert "gpuplan size LOG --twin" in contradiction(fidelity, "sacct")
     assert "gpuplan size LOG --twin" not in contradiction(fidelity, "kube")
+
+
+def test_a_mean_wait_says_which_jobs_it_leaves_out(gpuplan, tmp_path):
+    twin = tmp_path / "twin.toml"
+    results = results_of(gpuplan, "calibrate", KUEUE_SAMPLE, "-o", twin)
+    scored, jobs = results["scored_jobs"], results["replayed_jobs"]
+    note = f"waits are of {scored} of {jobs} jobs: the {jobs - scored} of the first tenth"
+    code, _, err = gpuplan("calibrate", KUEUE_SAMPLE, "-o", twin)
+    assert code == 0 and scored < jobs and note in err
+    change = ["--set", "clusterqueue.team-a.nominalQuota.h100=16"]
+    code, _, err = gpuplan("whatif", KUEUE_SAMPLE, "--twin", twin, *change)
+    assert code == 0 and note in err
+    code, _, err = gpuplan("calibrate", KUEUE_SAMPLE, "-o", twin, "--warmup", "0s")
+    assert code == 0 and "waits are of" not in err
