@@ -20,7 +20,6 @@ import numpy as np
 from gpuplan.analysis.job_table.schema import SYNTHETIC, Provenance
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.runs.recorded_waits import (
     FEWEST_JOBS,
     FEWEST_OF_A_PART,
@@ -157,14 +156,14 @@ def without_limits(fidelity: Fidelity, limit_share: float | None) -> Fidelity:
     return replace(fidelity, verdict=CONTRADICTS, why=why)
 
 
-def named_for(fidelity: Fidelity, source_format: str) -> Fidelity:
+def named_for(fidelity: Fidelity, *, has_partitions: bool) -> Fidelity:
     """Return the fidelity with what makes jobs wait as the scheduler of a log calls it.
 
     Args:
         fidelity: in the words of Slurm.
-        source_format: of the log; those of Kubernetes have quotas, and no partitions.
+        has_partitions: whether it has them; Kubernetes has quotas instead.
     """
-    if source_format not in KUBERNETES:
+    if has_partitions:
         return fidelity
     return replace(fidelity, why=fidelity.why.replace(LIMITS, QUOTAS))
 

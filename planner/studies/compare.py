@@ -18,6 +18,7 @@ from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
 from gpuplan.planner.requests.replays import PoliciesRequest
+from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     Fidelity,
@@ -178,7 +179,8 @@ def _fidelity(
     if fidelity.policy in loops and not fidelity.may_speak:
         fidelity = replace(fidelity, why="in the replay jobs evict each other in a loop")
     fidelity = without_limits(fidelity, inputs.limit_share)
-    return named_for(fidelity, inputs.trace.provenance.source_format)
+    has_partitions = inputs.trace.provenance.source_format not in KUBERNETES
+    return named_for(fidelity, has_partitions=has_partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.registry import find_policy
+from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.group_waits import recorded_waits
@@ -155,7 +156,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     ]
     fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
     source_format = trace.provenance.source_format
-    fidelity = named_for(fidelity, source_format)
+    fidelity = named_for(fidelity, has_partitions=source_format not in KUBERNETES)
     for done, answer in enumerate(answers):
         answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
