@@ -191,11 +191,14 @@ def total_gpus(document: QuotaDocument) -> int:
 def _nominal_gpus(document: QuotaDocument) -> Iterator[tuple[str, Fraction]]:
     """Yield the flavor and the GPUs of each nominal quota of ClusterQueues and Cohorts."""
     settings = document.settings
-    for holder in (*settings.clusterqueue.values(), *settings.cohort.values()):
-        for group in holder.resourceGroups:
-            for flavor in group.flavors:
-                for resource in flavor.resources:
-                    yield flavor.name, resource.nominalQuota.value * gpus_of(resource.name)
+    groups = [
+        *(group for queue in settings.clusterqueue.values() for group in queue.resourceGroups),
+        *(group for cohort in settings.cohort.values() for group in cohort.resourceGroups),
+    ]
+    for group in groups:
+        for flavor in group.flavors:
+            for resource in flavor.resources:
+                yield flavor.name, resource.nominalQuota.value * gpus_of(resource.name)
 
 
 def _gpus_of_type(document: QuotaDocument) -> dict[str, int]:
