@@ -134,6 +134,13 @@ def quota_workload(
     quota = QuotaJobs(queue, priorities, submit, submit, run, pods, np.arange(n), shapes)
     notes += _admission_note(table)
     scored = submit >= until
+    if early := int((~scored).sum()):
+        part = "first tenth of the log" if warmup_s is None else "warm-up"
+        notes.append(
+            f"waits are of {n - early:,} of {n:,} jobs: the {early:,} of the {part} are not "
+            "scored, as the replay begins with an empty cluster; gpuplan waits and compare "
+            "count them, and compare leaves out those still running"
+        )
     counts: dict[str, int] = {}
     forgotten = ~table["is_first"].to_numpy()
     if hit := int((scored & forgotten).sum()):
