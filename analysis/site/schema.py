@@ -199,6 +199,7 @@ class CalibrationTable(Struct, frozen=True):
     limit_factor: Annotated[float, Meta(ge=1, le=1000)] = 2.0
     within: Annotated[float, Meta(ge=0, le=1)] | None = None
     mae_s: Annotated[float, Meta(ge=0, le=1e18)] | None = None
+    explains_waits: bool = True
     sources: dict[str, str] = {}
     all_jobs: bool = False
     eta: StartCalibration | None = None

@@ -37,7 +37,7 @@ def eta_headline(results: EtaResults) -> str:
     name += f"{show_date(results.at)} in {results.place} {job.partition}"
     low, high = results.p10_s, results.p90_s
     if high == 0:
-        return f"{name} would start at once."
+        return " ".join(filter(None, [f"{name} would start at once.", results.doubt]))
     if results.p50_s is None:
         said = f"{name} would wait over 28 days."
     else:
@@ -49,7 +49,8 @@ def eta_headline(results: EtaResults) -> str:
         middle = "at once" if results.p50_s == 0 else f"in {show_wait(results.p50_s)}"
         date = "" if results.p50_s == 0 else f", {show_date(results.p50_at)}"
         said = f"{name} would start {middle}{date} (80%: {ends})."
-    return " ".join(text for text in (said, _tested(results), _no_shorter_limit(results)) if text)
+    texts = (said, results.doubt, _tested(results), _no_shorter_limit(results))
+    return " ".join(filter(None, texts))
 
 
 def an(number: int) -> str:

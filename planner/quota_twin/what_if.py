@@ -17,6 +17,7 @@ from gpuplan.planner.quota.use import SiteUse, all_uses, site_use
 from gpuplan.planner.quota_twin.calibrate import NOT_MODELED
 from gpuplan.planner.quota_twin.cases import QuotaCase
 from gpuplan.planner.quota_twin.changes import QuotaChange
+from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS, nothing_explained
 from gpuplan.planner.quota_twin.levels import FIFO, LEVELS, level_site
 from gpuplan.planner.quota_twin.log_workload import (
     GROUPINGS,
@@ -31,6 +32,9 @@ from gpuplan.planner.site.replicas import Chance, Replicas
 from gpuplan.simkit.twin.jobs import SiteJobs
 
 TODAY = "today"
+CANNOT_TELL = (
+    f"Cannot tell: the rules of today explain none of the recorded waits. {HELD_BY_OTHERS}"
+)
 
 
 def check_quota_groups(by: str, level: str) -> None:
@@ -87,6 +91,8 @@ def quota_what_if(
             _check_rules(case, today, change)
             unused.append(f"{change.name}: the site is set so already, so nothing changes")
         cases.append(case)
+    waits = _waits(cases[0], work, log.end)
+    in_doubt = nothing_explained(waits)
     pairs = Pairs(
         work=work,
         names=tuple(change.name for change in changes),
@@ -94,7 +100,8 @@ def quota_what_if(
         unused=tuple(unused),
         patience=None,
         replicas=Replicas(cases, Chance.of(work, None)),
-        waits_today=lambda: _waits(cases[0], work, log.end),
+        waits_today=lambda: waits,
+        in_doubt=in_doubt,
     )
     results = effects_of_pairs(pairs, calibration, by=by, strict=strict)
     uses, more = _uses(cases, work)
@@ -103,6 +110,7 @@ def quota_what_if(
         queues=uses.queues,
         loans=uses.loans,
         evictions=uses.evictions,
+        doubt=CANNOT_TELL if in_doubt else "",
         notes=(*notes, *work.notes, *more, NOT_MODELED),
     )
 
