@@ -29,6 +29,9 @@ COLUMN_OF = {"queue": "partition", "namespace": "account", "priority": "qos"}
 LEAST_ADMISSION_S = 1.0
 TAINTED = ("NoSchedule", "NoExecute")
 
+GONE = "a queue that is gone"
+"""Where workloads wait whose queue a changed site does not have."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaWorkload(SiteWorkload):
@@ -174,7 +177,7 @@ def requeued(
     site = model.site
     if (number < 0).any():
         number = np.where(number < 0, len(site.queues), number)
-        site = replace(site, queues=(*site.queues, QuotaQueue("a queue that is gone", ())))
+        site = replace(site, queues=(*site.queues, QuotaQueue(GONE, ())))
         model = replace(model, site=site)
     pods, shapes, _, _ = _pods(table, number, log.shapes, document, model)
     return site, replace(work.quota, queue=number, pods=pods, shapes=shapes)
