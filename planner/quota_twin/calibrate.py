@@ -111,7 +111,7 @@ def calibrate_quotas(
         document=document,
         work=work,
         run=run.at_least(log.end),
-        warnings=tuple(work_warnings(work)),
+        warnings=(*log.warnings, *work_warnings(work)),
         added=ADDED,
         doubt=NO_RULE if _is_in_doubt(score) else "",
     )

@@ -113,7 +113,7 @@ def quota_forecast(
     )  # fmt: skip
     if not calibration.explains_waits:
         results = _widened(results, instant)
-    warnings = []
+    warnings = [*log.warnings]
     if tested is None:
         warnings.append("how often such intervals hold is unknown: too few past jobs to test")
     if tables.unplaced:

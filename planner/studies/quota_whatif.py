@@ -38,7 +38,7 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
     effects = quota_what_if(
         log, document, made, calibration, by=request.grouping, strict=request.strict, chosen=chosen
     )
-    warnings = list(effects.unused)
+    warnings = [*log.warnings, *effects.unused]
     for change in made:
         changed, _ = change.changed(document)
         warnings += room_warnings(
