@@ -6,6 +6,8 @@ import pytest
 from support_kueue import cluster_queue, local_queue, replayed_dump, teams, workload, write_list
 
 from gpuplan.planner.quota_twin.explained import explains_nothing
+from gpuplan.planner.quota_twin.start_backtest import with_at_once
+from gpuplan.planner.site.backtest import PastForecast, StartBacktest
 
 pytestmark = pytest.mark.compiled
 
@@ -67,3 +69,37 @@ def test_a_site_whose_rules_explain_its_waits_is_not_in_doubt(gpuplan, tmp_path)
     assert "explain none" not in told(gpuplan, "calibrate", dump, "-o", twin)
     options = ("--set", "clusterqueue.team-a-cq.nominalQuota=8")
     assert "Cannot tell" not in told(gpuplan, "whatif", dump, "--twin", twin, *options)
+
+
+def past(wait_s, at_once):
+    return PastForecast(wait_s, 0.0, 1.0, 0.0, None, 0.0, at_once)
+
+
+def test_forecasts_of_a_start_at_once_are_counted_by_hand():
+    tested = StartBacktest(40, 40, 0, 0.1, 0.8, 0.8, 1.0, None, 1.0)
+    # 1 - 0.1 of 39 steps is step 36 from 0: 37 replays at once put the end of the interval there
+    forecasts = [past(0, 37)] * 15 + [past(300, 40)] * 3 + [past(301, 40)] * 6 + [past(9000, 36)]
+    counted = with_at_once(tested, forecasts)
+    assert (counted.at_once_jobs, counted.at_once_share) == (24, 0.75)
+    assert with_at_once(tested, forecasts[:19]) is tested  # too few to tell
+
+
+def test_a_start_at_once_comes_with_how_often_that_held(gpuplan, tmp_path):
+    path = held_elsewhere(tmp_path / "k.json", lambda i: WAIT if i % 2 else 0)
+    dump = write_list(path, [*json.loads(path.read_text())["items"], *more_jobs()])
+    twin = tmp_path / "twin.toml"
+    told(gpuplan, "calibrate", dump, "-o", twin)
+    words = ("eta", dump, "--twin", twin, "--gpus", "1", "--backtest")
+    document = json.loads(told(gpuplan, *words, "--output-format", "json"))
+    tested = document["results"]["backtest"]
+    assert tested["at_once_jobs"] >= 20 and 0.3 <= tested["at_once_share"] <= 0.7
+    assert f"of {tested['at_once_jobs']} forecast to start at once, within 5 min" in told(
+        gpuplan, *words
+    )
+
+
+def more_jobs():
+    return [
+        workload(f"m{i}", "team-a", at, at + (i % 2) * WAIT, at + 4000)
+        for i, at in enumerate(range(241_000, 600_000, 4000))
+    ]

@@ -103,7 +103,7 @@ def quota_forecast(
     else:
         day = day_of(instant.at, instant.first)
         key = key_of(
-            "start-backtest", log=log.sha256, settings=plan.settings_sha256, day=day,
+            "start-backtest-at-once", log=log.sha256, settings=plan.settings_sha256, day=day,
             plan=structs_of(plan.test),
         )  # fmt: skip
         tested = kept(key, lambda: test(day))

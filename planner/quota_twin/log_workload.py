@@ -15,8 +15,9 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.pod_sets import PodSetShape
 from gpuplan.analysis.quota.schema import ResourceFlavor
-from gpuplan.analysis.quota.workloads import KueueLog, PodSetShape
+from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.planner.quota.model import QuotaModel, quota_model
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray, IntArray
