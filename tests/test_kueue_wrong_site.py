@@ -46,3 +46,37 @@ def test_no_mean_is_told_where_most_jobs_never_start(gpuplan, dump, tmp_path):
     assert "Effect on waits" not in text and "longer" not in text
     code, out, _ = gpuplan("whatif", dump, "--site", site, "--output-format", "json")
     assert json.loads(out)["results"]["changes"][0]["rejected"] == {"never": 48}
+
+
+def test_parts_of_a_gpu_are_no_quota(gpuplan, dump):
+    code, _, err = gpuplan("whatif", dump, "--set", "clusterqueue.team-a-cq.nominalQuota=1.5")
+    assert code == 2 and "must be a whole number of nvidia.com/gpu, got 1.5" in err
+
+
+def test_gpus_on_no_node_come_first(gpuplan, dump):
+    for more in ("1000000000", "+999999984"):
+        code, out, _ = gpuplan(
+            "whatif", dump, "--set", f"clusterqueue.team-a-cq.nominalQuota={more}"
+        )
+        text = " ".join(out.split())
+        assert (
+            code == 0 and "999,999,984 GPUs of the quotas would be on no known node." in text[:150]
+        )
+    code, out, _ = gpuplan("whatif", dump, "--set", "clusterqueue.team-a-cq.nominalQuota=8")
+    assert code == 0 and "no known node" not in out
+
+
+def test_a_twin_of_slurm_is_named_as_one(gpuplan, dump, tmp_path):
+    twin = tmp_path / "slurm.toml"
+    twin.write_text("[node.n1]\ngpus = 8\n")
+    for words in (("whatif", dump, "--set", "clusterqueue.team-a-cq.nominalQuota=8"),
+                  ("eta", dump, "--gpus", "8")):  # fmt: skip
+        code, _, err = gpuplan(*words, "--twin", twin)
+        assert code == 3 and "is of a Slurm site" in err and "next: gpuplan calibrate" in err
+
+
+def test_waits_take_the_quotas_of_the_dump_for_the_cluster(gpuplan, dump):
+    code, out, _ = gpuplan("waits", dump, "--full", "--output-format", "json")
+    assert code == 0
+    (kind,) = json.loads(out)["results"]["gpu_types"]
+    assert (kind["gpus"], kind["source"]) == (40, "quotas in the dump")
