@@ -70,10 +70,10 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
 def _on_no_node(document: QuotaDocument, changes: Sequence[QuotaChange]) -> Iterator[str]:
     """Yield a sentence for each change whose quotas are for more GPUs than the nodes have."""
     for change in changes:
-        gpus = (
-            0 if "add-nodes" in change.name else missing_gpus(document, change.changed(document)[0])
-        )
-        if gpus:
+        if "add-nodes" in change.name:
+            continue
+        changed, _ = change.changed(document)
+        if gpus := missing_gpus(document, changed):
             yield f"{change.name}: {counted(gpus, 'GPU')} of the quotas would be on no known node."
 
 
