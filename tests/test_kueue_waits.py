@@ -117,7 +117,7 @@ def test_settings_of_kueue_tell_how_many_gpus_there_are(tmp_path, kueue_twin):
     b = checked("b", HOUR, 4 * HOUR, 4 * HOUR, 5 * HOUR, gpus=4)
     peak = answered(tmp_path, a, b, site=teams()).results.summary.gpu_types[0]
     stated = answered(tmp_path, a, b, site=teams(), twin=kueue_twin).results.summary
-    assert (peak.gpus, peak.source) == (4, "peak held")
+    assert (peak.gpus, peak.source) == (40, "quotas in the dump")
     assert (stated.gpu_types[0].gpus, stated.gpu_types[0].source) == (40, "quotas of --twin")
     assert stated.full_cluster_share == 0  # 36 of 40 GPUs were free
 
