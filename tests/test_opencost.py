@@ -102,6 +102,41 @@ def test_the_log_explains_what_its_jobs_held(bill, tmp_path):
     assert total == pytest.approx(2 * 230.5 + 2 * 60 + 7.25)
 
 
+def words_of(gpuplan, *arguments):
+    code, out, err = gpuplan("bill", *arguments)
+    assert code == 0, err
+    return " ".join(out.split("\n\n")[0].split()), out
+
+
+def test_the_answer_compares_opencost_and_the_log(gpuplan, tmp_path):
+    job = ("team-a", "2026-01-05T00:00:00Z", "2026-01-06T20:00:00Z", 4, "H100")
+    log = write_log(tmp_path / "jobs.csv", [job])
+    path = write(tmp_path / "o.json", [allocation(5), idle(5)])
+    answer, out = words_of(gpuplan, log, "--price", "H100=2.5", "--invoice", path)
+    # 4 GPUs for 44 h are 176 GPU-hours, 440 dollars; OpenCost has the first day alone.
+    assert answer.startswith(
+        "OpenCost: $200 for 96 GPU-hours; your log: $440 for 176. The log has 80 more ($240 more). "
+        "January 2026: $290 of charges"
+    )
+    assert "is idle" in answer and "idle (OpenCost)" in out
+    assert "reservation" not in out and "commitment" not in out
+
+
+def test_jobs_still_running_are_told_beside_the_difference(gpuplan, tmp_path):
+    log = tmp_path / "jobs.csv"
+    log.write_text(
+        "job_id,submit_time,start_time,end_time,num_gpus,gpu_type,user,state\n"
+        "1,2026-01-05T00:00:00Z,2026-01-05T00:00:00Z,2026-01-06T00:00:00Z,4,H100,a,COMPLETED\n"
+        "2,2026-01-05T00:00:00Z,2026-01-05T00:00:00Z,,2,H100,a,RUNNING\n"
+    )
+    columns = ("submit_time", "start_time", "end_time", "num_gpus", "gpu_type", "user", "state")
+    maps = [part for name in columns for part in ("--map", f"{name}={name}")]
+    path = write(tmp_path / "o.json", [allocation(5)])
+    answer, _ = words_of(gpuplan, log, *maps, "--price", "H100=2.5", "--invoice", path)
+    assert "The log has 48 more" in answer
+    assert "jobs still running hold 48 GPU-hours of it so far." in answer
+
+
 @pytest.mark.parametrize(
     ("where", "options"),
     [
