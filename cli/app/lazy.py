@@ -42,7 +42,7 @@ GROUPS = {
         "calibrate": "Show how well the rules of a site explain its waits.",
         "whatif": "Show what a change of a site does to waits.",
         "options": "Compare changes of a Slurm site: dollars and waits.",
-        "eta": "Show when a Slurm job starts, and what starts sooner.",
+        "eta": "Show when a job starts, and what starts sooner.",
     },
     "Report, automate, track changes": {
         "report": (
