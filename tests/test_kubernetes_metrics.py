@@ -258,3 +258,12 @@ def test_a_reason_that_is_not_the_case_says_nothing(tmp_path):
     told = series("kube_pod_status_reason", [(2 * HOUR, 0)], reason="NodeShutdown")
     job = job_of(tmp_path, pod(end=HOUR, phase="Failed"), [told])
     assert (job["state"], job["source_state"]) == ("failed", "Failed")
+
+
+def test_pods_without_any_series_of_requests_are_not_pods_without_gpus(tmp_path):
+    requests = "kube_pod_container_resource_requests"
+    asked = [item for item in pod() if item["metric"]["__name__"] != requests]
+    jobs, done = jobs_of(tmp_path, answer(asked))
+    assert not jobs and done.left_out == {"gpus_unknown": 1}
+    jobs, done = jobs_of(tmp_path, answer(asked, ANCHOR))  # others of the answer have them
+    assert list(jobs) == ["ns/anchor"] and done.left_out == {"without_gpus": 1}
