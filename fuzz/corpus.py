@@ -165,7 +165,7 @@ def opencost_answer() -> bytes:
     """Return allocations of OpenCost for two days: a pod with GPUs, one without, what is idle."""
 
     def allocation(name: str, day: int, **amounts: float | None) -> dict[str, object]:
-        begin, end = (f"1970-01-{number:02}T00:00:00Z" for number in (day, day + 1))
+        begin, end = (f"2026-11-{number:02}T00:00:00Z" for number in (day, day + 1))
         node = {"node": "a100-1", "pod": name, "namespace": "team-a"}
         label = {"nvidia_com_gpu_product": "NVIDIA-A100-SXM4-80GB"}
         return {
@@ -183,7 +183,7 @@ def opencost_answer() -> bytes:
             "cpu": allocation("cpu", day, gpuCount=0, gpuHours=0, gpuCost=0, totalCost=7.25),
             "__idle__": allocation("__idle__", day, gpuHours=None, gpuCost=50, totalCost=60),
         }
-        for day in (1, 2)
+        for day in (2, 3)
     ]
     return json.dumps({"code": 200, "data": steps}, indent=1).encode()
 

@@ -52,7 +52,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
 ON_KUEUE = {
     "calibrate": ("kueue.json",),
     "whatif": ("kueue.json", "--site=kueue.json", "--set=clusterqueue.team-a.nominalQuota=16"),
-    "eta": ("kueue.json", "--twin", "kueue.toml", "--gpus=8", "--partition=team-a-cq"),
+    "eta": ("kueue.json", "--twin", "kueue.toml", "--gpus=8", "--partition=team-a"),
     "waits": ("kueue.json",),
     "simulate": ("kueue.json", "--policy=kueue", "--site=kueue.json"),
     "compare": ("kueue.json", "--policy=kueue", "--policy=kai", "--site=kueue.json"),

@@ -31,7 +31,7 @@ USES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("prices.parquet", ("sweep", "lab.parquet", "--prices", "prices.parquet", "--resamples", "0",
                         "--set", "gpu=A100-80GB")),
     ("prices.parquet", ("pareto", "lab.parquet", "--prices", "prices.parquet", "--gpu", "L4")),
-    ("opencost.json", ("bill", "lab.parquet", "--price", "1.29", "--invoice", "opencost.json")),
+    ("opencost.json", ("bill", "kueue.json", "--price", "1.29", "--invoice", "opencost.json")),
     ("kueue.json", ("eta", "kueue.json", "--twin", "kueue.toml", "--gpus", "8")),
     ("kueue.toml", ("eta", "kueue.json", "--twin", "kueue.toml", "--gpus", "8")),
     ("model.json", ("synth", "--model", "model.json", "--jobs", "5", "-o", "out.parquet")),
