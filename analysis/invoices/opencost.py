@@ -179,7 +179,7 @@ def _parts(key: str, allocation: _CostAllocation) -> Iterator[Mapping[str, str |
         "window.start": begin,
         "window.end": end,
     }
-    is_idle = shared["name"].startswith(IDLE)
+    is_idle = (allocation.name or key).startswith(IDLE)
     if gpu_cost and hours is None and not is_idle:
         yield {**shared, "part": HOURS_UNKNOWN, "cost": f"{gpu_cost:f}"}
     elif gpu_cost or hours:
