@@ -89,6 +89,7 @@ class CalibrateRequest(StudyRequest):
             "Of Kueue: its queues, where the dump of Workloads has none: another dump, YAML, or a "
             "folder of it.",
             metavar="FILE|FOLDER",
+            common=True,
         ),
     ] = None
     cluster: Annotated[
