@@ -13,8 +13,7 @@ from gpuplan.analysis.site.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import (
     TIME_ZONE,
-    check_kind,
-    is_quota_site,
+    is_of_kueue,
     read_quota_settings,
     read_site,
     site_zone,
@@ -165,11 +164,7 @@ class EtaRequest(StudyRequest):
     @property
     def is_of_kueue(self) -> bool:
         """Whether the settings are of a site of Kueue. Raises `InputError`."""
-        from gpuplan.analysis.quota.workloads import is_kueue_dump
-
-        if not is_quota_site(self.twin) and is_kueue_dump(self.trace):
-            check_kind(self.trace, "kueue", self.twin)
-        return is_quota_site(self.twin)
+        return is_of_kueue(self.trace, self.twin)
 
     def _check_for_quotas(self) -> None:
         """Check what can be checked of a site of Kueue. Raises `InputError` or `UsageError`."""

@@ -20,8 +20,7 @@ from gpuplan.planner.requests.site_request import (
     TIME_ZONE,
     TWIN,
     SiteRequest,
-    check_kind,
-    is_quota_site,
+    is_of_kueue,
     read_quota_settings,
 )
 
@@ -299,13 +298,7 @@ class WhatIfRequest(SiteRequest):
     @property
     def is_of_kueue(self) -> bool:
         """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
-        from gpuplan.analysis.quota.workloads import is_kueue_dump
-
-        if self.twin is None:
-            return is_kueue_dump(self.trace)
-        if not is_quota_site(self.twin) and is_kueue_dump(self.trace):
-            check_kind(self.trace, "kueue", self.twin)
-        return is_quota_site(self.twin)
+        return is_of_kueue(self.trace, self.twin)
 
     @property
     def grouping(self) -> str:
