@@ -495,3 +495,57 @@ def test_a_log_read_in_the_wrong_zone_is_said(birch):
         pl.col("submit_time") - pl.duration(hours=5)))  # fmt: skip
     (warning,) = read_metrics([DUMPS / "dcgm_week.json.gz"], shifted).warnings
     assert "moved 5 h later" in warning
+
+
+# Jobs that share a node
+
+
+def shared(folder, jobs, *busy_h):
+    """Return GPU-hours covered and never used of jobs of 1 GPU of a node, and the notes.
+
+    Args:
+        jobs: begin and end of each, in hours.
+        busy_h: of each GPU, when it is used at 90%, in hours.
+    """
+    log = trace(*((str(at), "n1", int(begin * HOUR), int(end * HOUR), 1.0)
+                  for at, (begin, end) in enumerate(jobs, 1)))  # fmt: skip
+    parts = [
+        series(UTIL, "n1", gpu, every(STEP, 0, 10 * HOUR, lambda at, of=of: (
+            90 * (of[0] * HOUR <= at < of[1] * HOUR))))
+        for gpu, of in enumerate(busy_h)
+    ]  # fmt: skip
+    summary = summary_of(folder, log, answer(*parts))
+    rows = {
+        row["job_id"]: (row["covered_gpu_h"], row["never_used_gpu_h"], row["idle_end_gpu_h"])
+        for row in summary.jobs.rows(named=True)
+    }
+    return rows, summary.notes
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_use_that_begins_with_a_later_job_is_of_that_job(tmp_path, order):
+    rows, notes = shared(tmp_path, [(0, 10), (1, 10)], *[(0, 0), (1, 10)][::order])
+    assert rows == {"1": (10, 10, 0), "2": (9, 0, 0)} and not notes
+    # Use that ends with a job is of that job too.
+    rows, notes = shared(tmp_path, [(0, 6), (0, 10)], *[(0, 0), (0, 6)][::order])
+    assert rows == {"1": (6, 0, 0), "2": (10, 10, 0)} and not notes
+    # Use outside the other job is of the one that runs then, whenever it begins.
+    rows, notes = shared(tmp_path, [(0, 10), (2, 8)], *[(0, 0), (4, 9)][::order])
+    assert rows["2"] == (6, 6, 0) and rows["1"][:2] == (10, 0) and not notes
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("jobs", "busy"),
+    [([(0, 10), (0, 10)], (0, 10)), ([(0, 10), (1, 10)], (3, 10)), ([(0, 10), (2, 8)], (4, 6))],
+)
+def test_use_that_may_be_of_two_jobs_is_unknown(tmp_path, jobs, busy, order):
+    rows, notes = shared(tmp_path, jobs, *[(0, 0), busy][::order])
+    assert rows == {}
+    hours = sum(end - begin for begin, end in jobs)
+    assert notes == (f"{waste_series.UNCLEAR}: {hours:.1f}",)
+
+
+def test_jobs_that_use_two_gpus_alike_need_not_be_told_apart(tmp_path):
+    rows, notes = shared(tmp_path, [(0, 10), (0, 10)], (0, 10), (0, 10))
+    assert rows == {"1": (10, 0, 0), "2": (10, 0, 0)} and not notes

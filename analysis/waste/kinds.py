@@ -2,9 +2,9 @@
 
 In this order: GPUs of jobs that use none of theirs (`IDLE`); GPUs idle for long at the begin or the
 end of a job that used them (`IDLE_ENDS`, from series alone); GPUs that a job never used beside
-others that it did, or of which nothing is known (`PARTLY_IDLE`); GPUs of jobs that use theirs little on average (`LOW`); the rest
-of jobs that failed or ran into their limit (`FAILED`). GPU-hours without figures are `UNKNOWN`,
-whatever became of the job; all others are `USED`.
+others that it did, or that have no figures (`PARTLY_IDLE`); GPUs of jobs that use theirs little on
+average (`LOW`); the rest of jobs that failed or ran into their limit (`FAILED`). GPU-hours without
+figures are `UNKNOWN`, whatever became of the job; all others are `USED`.
 """
 
 from __future__ import annotations

@@ -30,6 +30,10 @@ COLUMNS = KIND_COLUMNS
 OPTIONAL = ("node_list",)
 """Columns of a trace that `read_metrics` reads; the latter where the trace has them."""
 
+UNCLEAR = (
+    "GPU-hours unknown, since several jobs shared a node and the series do not tell which of them "
+    "held which GPU"
+)
 HINTS = {
     NAMELESS: "ask for the metric itself: functions such as avg_over_time() and sum by () drop "
     "its name",
@@ -108,6 +112,7 @@ def read_metrics(
     steps: list[float] = []
     clocks = ClockCheck()
     gpus = samples.gpus()
+    unclear_h = 0.0
     nodes_joined = set[str]()
     for node, keys_of_gpus, node_runs in joined_gpus(gpus, runs):
         parts = [GpuSeries.of(samples, keys) for keys in keys_of_gpus]
@@ -121,13 +126,17 @@ def read_metrics(
             held = np.ones((node_runs.job.size, len(usable)), np.bool_)
         else:
             nodes_joined.add(node)
-            held = held_gpus(node_runs, [busy_times(p.memory, p.use) for p in usable])
+            busy = [busy_times(part.memory, part.use) for part in usable]
+            shared = held_gpus(node_runs, busy, [part.use for part in usable])
+            held = shared.held
+            within_s = np.clip(node_runs.end_s, *span) - np.clip(node_runs.start_s, *span)
+            unclear_h += float(shared.unclear.sum(axis=1) @ within_s) / HOUR_S
             clocks.add(node_runs, [part.use for part in usable])
         for place, part in enumerate(usable):
             summary.add(part, node_runs, held[:, place])
     held_h = log.arrays().gpu_s / HOUR_S
     jobs = summary.frame(log.jobs["job_id"], held_h)
-    if not jobs.height:
+    if not jobs.height and not unclear_h:
         raise _nothingjoined_gpus(paths[0], samples, gpus, runs, span)
     clock = clocks.difference()
     return MetricSummary(
@@ -142,7 +151,10 @@ def read_metrics(
         held_gpu_h=float(held_h.sum()),
         covered_gpu_h=float(jobs["covered_gpu_h"].sum()),
         metrics=tuple(samples.sources),
-        notes=tuple(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
+        notes=(
+            *(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
+            *((f"{UNCLEAR}: {unclear_h:,.1f}",) if unclear_h else ()),
+        ),
         warnings=() if clock is None else (clock.warning(),),
         clock=clock,
     )
