@@ -107,7 +107,7 @@ def test_copies_and_order_of_samples_change_nothing(gpuplan, site, reverse):
         ({}, {}, "series without a metric name, not used: 1", "ask for the metric itself"),
         ({"Hostname": "n1", "gpu": "0"}, {}, "without a metric name", "avg_over_time()"),
         ({"__name__": ENGINE}, {}, "without the labels Hostname and gpu", "drop its labels"),
-        (of_node(), {"value": 75}, "samples above 100%: 61", "is from 0 to 1"),
+        (of_node(), {"value": 7500}, "samples above 100%: 61", "is from 0 to 1"),
         (of_node(metric=UTIL), {"value": 900}, "samples above 100%: 61", "from 0 to 100"),
         (of_node("zz9"), {}, "is of nodes that the log does not have (zz9)", "of these nodes"),
         (of_node(), {"begin_s": BEGIN_S - 90 * 86400}, "no samples within the runs", "--time-zone"),

@@ -15,6 +15,7 @@ from support_sitelab import DUMPS, SITELAB
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.metrics.samples import IN_PERCENT
 from gpuplan.analysis.metrics.wandb_events import run_of
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.analysis.waste import kinds
@@ -549,3 +550,50 @@ def test_use_that_may_be_of_two_jobs_is_unknown(tmp_path, jobs, busy, order):
 def test_jobs_that_use_two_gpus_alike_need_not_be_told_apart(tmp_path):
     rows, notes = shared(tmp_path, [(0, 10), (0, 10)], (0, 10), (0, 10))
     assert rows == {"1": (10, 0, 0), "2": (10, 0, 0)} and not notes
+
+
+# Samples that cannot be used
+
+
+ONE = trace(("1", "n1", 0, 10 * HOUR, 1.0))
+
+
+@pytest.mark.parametrize("bad", ["NaN", -1, 250])
+@pytest.mark.parametrize("often", [2, 100])
+def test_a_gpu_with_lost_samples_is_not_known_to_idle(tmp_path, bad, often):
+    """All samples but every second one, or one of 121, are 0; the rest of them are unusable."""
+    points = every(STEP, 0, 10 * HOUR, lambda at: bad if at // STEP % often == 1 else 0)
+    assert summary_of(tmp_path, TWO, with_second(UTIL, points)).jobs["job_id"].to_list() == ["2"]
+
+
+TWO = trace(("1", "n1", 0, 10 * HOUR, 1.0), ("2", "n2", 0, 10 * HOUR, 1.0))
+
+
+def with_second(name, points):
+    """Return samples of node n1, and of a GPU of n2 that works."""
+    return answer(
+        series(name, "n1", 0, points), series(UTIL, "n2", 0, every(STEP, 0, 10 * HOUR, 50))
+    )
+
+
+def test_some_lost_samples_lower_what_is_covered(tmp_path):
+    def value(at):
+        return "NaN" if at // STEP % 20 == 1 else 50 if at <= 6 * HOUR else 0
+
+    job = only(summary_of(tmp_path, ONE, answer(
+        series(UTIL, "n1", 0, every(STEP, 0, 10 * HOUR, value)))))  # fmt: skip
+    assert job["covered_gpu_h"] == pytest.approx(10 * 0.95, abs=0.1)
+    assert job["idle_end_gpu_h"] == 0 and job["never_used_gpu_h"] == 0
+    # With more of them, of high samples perhaps, the mean is of others.
+    summary = summary_of(tmp_path, TWO, with_second(UTIL, every(
+        STEP, 0, 10 * HOUR, lambda at: 250 if at // STEP % 5 == 1 else 3)))  # fmt: skip
+    assert summary.jobs["job_id"].to_list() == ["2"]
+
+
+def test_the_engine_in_percent_is_taken_as_such(tmp_path):
+    share = every(STEP, 0, 10 * HOUR, lambda at: 0.8 if at <= 6 * HOUR else 0)
+    plain = only(summary_of(tmp_path, ONE, answer(series(ENGINE, "n1", 0, share))))
+    percent = [(at, 100 * value) for at, value in share]
+    summary = summary_of(tmp_path, ONE, answer(series(ENGINE, "n1", 0, percent)))
+    assert only(summary) == pytest.approx(plain)
+    assert told(summary) == {IN_PERCENT: "121"}
