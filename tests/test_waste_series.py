@@ -156,6 +156,30 @@ def test_clocks_an_hour_off_are_said(tmp_path):
             assert f"{abs(shift) // HOUR} h {side}" in warnings[0] and "--time-zone" in warnings[0]
 
 
+@pytest.mark.parametrize("shift_h", [0, 1, -1])
+@pytest.mark.parametrize("idle_s", [0, HOUR])
+def test_clocks_of_long_jobs_an_hour_off_are_said(tmp_path, shift_h, idle_s):
+    """Jobs of a day or two; each works from its begin, or an hour later, to its end."""
+    rng = np.random.default_rng(5)
+    log, at = [], 0
+    for number in range(12):
+        length, pause = (int(x) for x in rng.integers(10 * HOUR, 50 * HOUR, 2))
+        log.append((str(number), "n1", at, at + length, 1.0))
+        at += length + pause
+
+    def busy(time):
+        return 90 * any(
+            begin + idle_s <= time - shift_h * HOUR < end for _, _, begin, end, _ in log
+        )
+
+    points = every(STEP, -HOUR, at + HOUR, busy)
+    clock = summary_of(tmp_path, trace(*log), answer(series(UTIL, "n1", 0, points))).clock
+    if idle_s:  # up to an hour of the difference could be of the jobs
+        assert clock is None or (shift_h and 0 <= clock.later_h - shift_h <= 1)
+    else:
+        assert (None if clock is None else clock.later_h) == (shift_h or None)
+
+
 def test_jobs_that_share_a_node_take_the_busy_gpus(tmp_path):
     # Job 1 holds GPU 2 (its second of two, 1, idles with memory), job 2 comes later and takes 0.
     log = trace(("1", "n1", 0, 8 * HOUR, 2.0), ("2", "n1", 4 * HOUR, 8 * HOUR, 1.0))
@@ -490,12 +514,13 @@ def test_the_week_adds_ends_to_the_kinds(birch):
     assert joined["unknown_gpu_h"].sum() <= plain["unknown_gpu_h"].sum()
 
 
-def test_a_log_read_in_the_wrong_zone_is_said(birch):
+@pytest.mark.parametrize("hours", [-5, -1, 1])
+def test_a_log_read_in_the_wrong_zone_is_said(birch, hours):
     log, _ = birch
     shifted = replace(log, jobs=log.jobs.with_columns(
-        pl.col("submit_time") - pl.duration(hours=5)))  # fmt: skip
+        pl.col("submit_time") + pl.duration(hours=hours)))  # fmt: skip
     (warning,) = read_metrics([DUMPS / "dcgm_week.json.gz"], shifted).warnings
-    assert "moved 5 h later" in warning
+    assert f"moved {abs(hours)} h {'later' if hours < 0 else 'earlier'}" in warning
 
 
 # Jobs that share a node

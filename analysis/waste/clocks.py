@@ -19,6 +19,9 @@ MOST_NODES = 64
 LEAST_RUNS = 8
 """Within the time of the metrics; a few jobs fit many shifts by chance."""
 LEAST_GAIN = 0.1
+MOST_MISFIT = 0.5
+"""Or what is left, of what the match lacks to 1 as it is: long jobs match well an hour off too."""
+LEAST_RELATIVE_GAIN = 0.005
 LEAST_MATCH = 0.3
 LEAST_VARIANCE = 1e-9
 
@@ -96,7 +99,9 @@ class ClockCheck:
         match = self._matches()
         best = int(np.argmax(match))
         as_it_is = match[SHIFTS_H.index(0.0)]
-        if match[best] < LEAST_MATCH or match[best] < as_it_is + LEAST_GAIN:
+        gain = match[best] - as_it_is
+        is_halved = 1 - match[best] <= MOST_MISFIT * (1 - as_it_is) and gain >= LEAST_RELATIVE_GAIN
+        if match[best] < LEAST_MATCH or not (gain >= LEAST_GAIN or is_halved):
             return None
         return ClockDifference(-SHIFTS_H[best], float(match[best]), float(as_it_is))
 
