@@ -622,3 +622,41 @@ def test_the_engine_in_percent_is_taken_as_such(tmp_path):
     summary = summary_of(tmp_path, ONE, answer(series(ENGINE, "n1", 0, percent)))
     assert only(summary) == pytest.approx(plain)
     assert told(summary) == {IN_PERCENT: "121"}
+
+
+def _of_one_node(folder, jobs_of, used_by, model="NVIDIA A100-SXM4-40GB", gpu_type="A100"):
+    """Return a summary of jobs of a node where other jobs, or the same ones, used the GPU."""
+
+    def busy(at):
+        return 90 * any(begin <= at < end for begin, end in used_by)
+
+    log = trace(*((str(i), "n1", begin, end, 1.0) for i, (begin, end) in enumerate(jobs_of)))
+    log = replace(log, jobs=log.jobs.with_columns(gpu_type=pl.lit(gpu_type)))
+    points = every(STEP, 0, max(end for _, end in jobs_of), busy)
+    return summary_of(folder, log, answer(series(UTIL, "n1", 0, points, modelName=model)))
+
+
+def _spans(seed):
+    rng, at, spans = np.random.default_rng(seed), 0, []
+    for _ in range(30):
+        length, pause = (int(x) for x in rng.integers(HOUR, 9 * HOUR, 2))
+        spans.append((at + pause, at + pause + length))
+        at += pause + length
+    return spans
+
+
+def test_metrics_of_another_cluster_with_the_same_names_are_said(tmp_path):
+    own = _spans(1)
+    assert _of_one_node(tmp_path, own, own).misfit == ""
+    strange = _of_one_node(tmp_path, own, _spans(2))
+    assert "GPUs are in use when no job holds them" in strange.warnings[0]
+    assert strange.misfit
+    # Jobs most of which do nothing are no other cluster's.
+    assert _of_one_node(tmp_path, own, own[::5]).misfit == ""
+
+
+def test_metrics_of_another_model_of_gpu_are_said(tmp_path):
+    own = _spans(1)
+    summary = _of_one_node(tmp_path, own, own, model="NVIDIA H100 80GB HBM3")
+    assert "n1: NVIDIA H100 80GB HBM3, in the log A100" in summary.misfit
+    assert _of_one_node(tmp_path, own, own, gpu_type="gpu").misfit == ""  # names no model

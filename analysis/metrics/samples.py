@@ -75,11 +75,13 @@ class GpuSamples:
         sources: names of the metrics that were read, in order.
         counts: what was left out, and why -> how many samples.
         read: samples so far, with those left out.
+        models: node -> the model of its GPUs, where the metrics name it.
     """
 
     sources: dict[str, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     read: int = 0
+    models: dict[str, str] = field(default_factory=dict)
     _last: SampleTimes = field(default_factory=lambda: np.empty(0, np.uint32))
     _times: dict[tuple[GpuKey, str], list[SampleTimes]] = field(default_factory=dict)
     _values: dict[tuple[GpuKey, str], list[SampleValues]] = field(default_factory=dict)

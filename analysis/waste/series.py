@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.gpu_names import is_known_gpu, same_gpu
 from gpuplan.analysis.metrics.prometheus import HINT, NAMELESS, UNLABELED
 from gpuplan.analysis.metrics.registry import read_samples
 from gpuplan.analysis.metrics.samples import ABOVE, GpuKey, GpuSamples
@@ -27,7 +28,7 @@ from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
 from gpuplan.analysis.waste.log_runs import LogRuns, joined_gpus
 
 COLUMNS = KIND_COLUMNS
-OPTIONAL = ("node_list",)
+OPTIONAL = ("node_list", "gpu_type")
 """Columns of a trace that `read_metrics` reads; the latter where the trace has them."""
 
 UNCLEAR = (
@@ -63,6 +64,7 @@ class MetricSummary:
         notes: what was left out, one sentence each.
         warnings: what makes the summary doubtful.
         clock: by how much the clocks of the log and of the metrics differ; None where they agree.
+        strange: why the metrics are not of the jobs of the log; empty where they may be.
     """
 
     jobs: pl.DataFrame
@@ -79,6 +81,12 @@ class MetricSummary:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     clock: ClockDifference | None = None
+    strange: str = ""
+
+    @property
+    def misfit(self) -> str:
+        """Why no user can be told of a job by these metrics; empty where they can."""
+        return self.strange or ("" if self.clock is None else self.clock.warning())
 
 
 def read_metrics(
@@ -139,6 +147,11 @@ def read_metrics(
     if not jobs.height and not unclear_h:
         raise _nothingjoined_gpus(paths[0], samples, gpus, runs, span)
     clock = clocks.difference()
+    strange = _other_models(log, samples, runs, nodes_joined)
+    if clock is None and not strange:
+        strange = clocks.strange()
+    hint = "\n  next: name series of the cluster of the log with --metrics"
+    strange = f"{strange}{hint}" if strange else ""
     return MetricSummary(
         jobs=jobs,
         inputs=tuple(inputs),
@@ -155,8 +168,31 @@ def read_metrics(
             *(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
             *((f"{UNCLEAR}: {unclear_h:,.1f}",) if unclear_h else ()),
         ),
-        warnings=() if clock is None else (clock.warning(),),
+        warnings=tuple(
+            text for text in (strange, "" if clock is None else clock.warning()) if text
+        ),
         clock=clock,
+        strange=strange,
+    )
+
+
+def _other_models(log: Trace, samples: GpuSamples, runs: LogRuns, nodes: Iterable[str]) -> str:
+    """Return on which nodes jobs and metrics name other GPUs; empty where they agree."""
+    if "gpu_type" not in log.jobs.columns:
+        return ""
+    types = log.jobs["gpu_type"].cast(pl.String)
+    other = []
+    for node in sorted(nodes):
+        model, job_types = samples.models.get(node), types.gather(runs.by_node[node].job)
+        usual = job_types.drop_nulls().mode().sort().to_list()[:1]
+        names = [*usual, *([] if model is None else [model])]
+        if len(names) == 2 and all(map(is_known_gpu, names)) and not same_gpu(*names):
+            other.append(f"{node}: {model}, in the log {usual[0]}")
+    if not other:
+        return ""
+    return (
+        f"the metrics are of other GPUs than the log on {counted(len(other), 'node')} "
+        f"({'; '.join(other[:3])})"
     )
 
 
