@@ -75,6 +75,15 @@ def test_damaged_summaries_are_unknown_and_told_beside_good_ones(gpuplan, site, 
     assert "50.0% of 2 GPU-hours have figures of use; of these 1 GPU-hours (100.0%)" in text
 
 
+def test_gpus_with_memory_alone_count_as_idle_and_that_is_told(gpuplan, site):
+    """As jobstats itself takes them."""
+    nodes = '"n1":{"gpu_utilization":{},"gpu_used_memory":{"0":5},"gpu_total_memory":{"0":9}}'
+    text = told(gpuplan, log("log.txt", packed(f'{{"nodes":{{{nodes}}}}}'), summary([50.0])))
+    assert "GPUs with memory but no utilization in jobstats, which counts as 0%: 1" in text
+    assert "1 GPU-hours (50.0%)" in text
+    assert "which counts as 0%" not in told(gpuplan, log("log.txt", HALF, summary([50.0])))
+
+
 def test_short_and_absent_summaries_are_no_damage(gpuplan, site):
     text = told(gpuplan, log("log.txt", "JS1:Short", "JS1:None", HALF))
     assert "nothing is known of 2 GPU-hours of 2 jobs" in text

@@ -65,8 +65,8 @@ SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
 SERIES = "series of metrics"
-UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)")
-"""In notes of readers on jobs whose use they could not read."""
+UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)|which counts as 0%")
+"""In notes of readers on jobs whose use they could not read, or took as none."""
 USUAL = ("runs that jobstats calls too short", "runs without a summary of jobstats")
 """Begins of such notes on what is not damaged."""
 
