@@ -123,6 +123,7 @@ def summaries(comments: pl.Series) -> pl.Series:
     status[(status == READ) & ~(columns["known"] > 0)] = WITHOUT_GPUS
     values: dict[str, pl.Series] = {}
     for name, kind in FIELDS.items():
+        column: list[str | None] | np.ndarray
         if name == "nodes":
             column = [gpus.nodes.get(place) for place in range(len(packed))]
         else:

@@ -95,8 +95,9 @@ def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most:
 
 def _lost(series: MetricSeries, start_s: IntArray, end_s: IntArray) -> IntArray:
     """Return the lost samples of each span."""
-    after: IntArray = np.searchsorted(series.lost_s, end_s, "right")
-    return np.maximum(after - np.searchsorted(series.lost_s, start_s, "left"), 0)
+    after = np.searchsorted(series.lost_s, end_s, "right")
+    before = np.searchsorted(series.lost_s, start_s, "left")
+    return np.maximum(after - before, 0).astype(np.int64)
 
 
 def _stretch(

@@ -85,8 +85,8 @@ class BusyTimes:
         begins = busy_s[np.minimum(first, inside)] - start_s <= edge_s
         ends = end_s - busy_s[np.maximum(last - 1, 0)] <= edge_s
         step_s = float(np.median(np.diff(self.time_s))) if self.time_s.size > 1 else 0.0
-        fits: FloatArray = (last - first) * step_s / edge_s + has_any * (1.0 * begins + ends)
-        return fits
+        fits = (last - first) * step_s / edge_s + has_any * (1.0 * begins + ends)
+        return fits.astype(np.float64)
 
 
 def busy_times(memory_mib: MetricSeries | None, use: MetricSeries) -> BusyTimes:
@@ -178,14 +178,15 @@ def _gains(
     group = np.cumsum(begins) - 1
     gain = np.where(of_first[rows], 1.0, -1.0) * (fit[rows, pair[1]] - fit[rows, pair[0]])
     groups = int(group[-1]) + 1 if rows.size else 0
-    return rows, group, np.bincount(group, gain, groups)
+    gains = np.bincount(group, gain, groups).astype(np.float64)
+    return rows.astype(np.int64), group.astype(np.int64), gains
 
 
 def _swap(runs: NodeRuns, held: BoolArray, fit: FloatArray, pair: tuple[int, int]) -> bool:
     """Exchange two GPUs where that fits better; returns whether it does anywhere."""
     rows, group, gain = _gains(runs, held, fit, pair)
     swapped = rows[(gain > ROUNDING)[group]] if rows.size else rows
-    held[np.ix_(swapped, pair)] = held[np.ix_(swapped, pair[::-1])]
+    held[np.ix_(swapped, np.array(pair))] = held[np.ix_(swapped, np.array(pair[::-1]))]
     return bool(swapped.size)
 
 

@@ -137,7 +137,9 @@ def read_metrics(
             busy = [busy_times(part.memory, part.use) for part in usable]
             shared = held_gpus(node_runs, busy, [part.use for part in usable])
             held = shared.held
-            within_s = np.clip(node_runs.end_s, *span) - np.clip(node_runs.start_s, *span)
+            within_s = np.clip(node_runs.end_s, span[0], span[1]) - np.clip(
+                node_runs.start_s, span[0], span[1]
+            )
             unclear_h += float(shared.unclear.sum(axis=1) @ within_s) / HOUR_S
             clocks.add(node_runs, [part.use for part in usable])
         for place, part in enumerate(usable):
