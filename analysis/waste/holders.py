@@ -97,7 +97,7 @@ def busy_times(memory_mib: MetricSeries | None, use: MetricSeries) -> BusyTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldGpus:
+class SharedGpus:
     """Which GPUs of a node each run held; arrays of shape (runs, GPUs).
 
     Attributes:
@@ -109,7 +109,7 @@ class HeldGpus:
     unclear: BoolArray
 
 
-def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) -> HeldGpus:
+def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) -> SharedGpus:
     """Return which GPUs of a node each run held.
 
     A run of more GPUs than the node has samples of holds all of them.
@@ -122,7 +122,7 @@ def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) ->
     held = _taken_in_turn(runs, busy)
     unclear = np.zeros_like(held)
     if held.all():
-        return HeldGpus(held, unclear)
+        return SharedGpus(held, unclear)
     steps = [gpu.step_s for gpu in use]
     edge_s = max(EDGE_S, EDGE_STEPS * float(np.median(steps)))
     fit = np.column_stack([gpu.fit(runs.start_s, runs.end_s, edge_s) for gpu in busy])
@@ -140,7 +140,7 @@ def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) ->
         is_open = (gain > -CLEAR) & (np.bincount(group, differs, gain.size) > 0)
         for gpu in pair:
             unclear[rows, gpu] |= is_open[group] & held[rows, gpu]
-    return HeldGpus(held & ~unclear, unclear)
+    return SharedGpus(held & ~unclear, unclear)
 
 
 def _taken_in_turn(runs: NodeRuns, busy: list[BusyTimes]) -> BoolArray:
