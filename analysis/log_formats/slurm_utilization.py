@@ -10,6 +10,7 @@ from collections.abc import Set
 
 import polars as pl
 
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.job_table.schema import UTILIZATION_COLUMNS
 from gpuplan.analysis.log_formats.jobstats import (
     NONE,
@@ -25,7 +26,6 @@ from gpuplan.analysis.log_formats.slurm_steps import GPU_MEM, GPU_UTIL, USAGE
 from gpuplan.analysis.reading.batch import Tally
 from gpuplan.analysis.reading.memo import ColumnMemo
 from gpuplan.analysis.reading.plan import Field
-from gpuplan.analysis.site.notation import expand_hosts
 
 JOBSTATS, STEPS = "jobstats", "slurm steps"
 SUMMARY_COLUMN = "admincomment"
