@@ -130,3 +130,37 @@ def test_an_idle_end_is_cut_and_a_begin_is_not(watched):
     left = dict(zip(trace.jobs["job_id"], removed.run_s - removed.cut_s, strict=True))
     assert left == pytest.approx({"a": 5 * HOUR, "b": 2 * HOUR, "c": 10 * HOUR}, abs=300)
     assert removed.jobs_of(END) == 2
+
+
+def test_a_job_of_which_some_nodes_have_figures_is_not_called_idle(gpuplan, tmp_path):
+    """16 GPUs of 4 nodes for 10 h; the series are of one node, which does nothing."""
+    path, series = tmp_path / "t.parquet", tmp_path / "series.json"
+    jobs = support_metrics.trace(("99", "n[1-4]", 0, 10 * 3600, 16.0)).jobs
+    jobs.with_columns(user=pl.lit("eve")).write_parquet(path)
+    points = support_metrics.every(300, 0, 10 * 3600, 0)
+    series.write_text(support_metrics.answer(
+        *(support_metrics.series(support_metrics.UTIL, "n1", gpu, points) for gpu in range(4))
+    ))  # fmt: skip
+    words = [str(path), "--metrics", str(series), "--no-replay", "--mail", str(tmp_path / "mail")]
+    hours = {kind["name"]: kind["gpu_h"] for kind in answer(gpuplan, *words)["kinds"]}
+    assert (hours["idle"], hours["partly_idle"], hours["unknown"]) == pytest.approx((0, 40, 120))
+    text = (tmp_path / "mail" / "eve.txt").read_text()
+    assert "40.0 of 160.0 GPU-hours (40.0 with figures); of the GPUs with figures, some" in text
+    assert "no GPU" not in text
+
+
+def test_nobody_is_told_of_a_job_by_metrics_of_another_cluster(gpuplan, tmp_path):
+    path, series = tmp_path / "t.parquet", tmp_path / "series.json"
+    jobs = support_metrics.trace(("1", "n1", 0, 10 * 3600, 1.0)).jobs
+    jobs.with_columns(user=pl.lit("eve"), gpu_type=pl.lit("A100")).write_parquet(path)
+    points = support_metrics.every(300, 0, 10 * 3600, 0)
+    series.write_text(support_metrics.answer(
+        support_metrics.series(support_metrics.UTIL, "n1", 0, points, modelName="NVIDIA L4")
+    ))  # fmt: skip
+    words = [str(path), "--metrics", str(series), "--no-replay"]
+    code, _, err = gpuplan("waste", *words, "--mail", str(tmp_path / "mail"))
+    assert code == 3 and "n1: NVIDIA L4, in the log A100" in err
+    assert "next: name series of the cluster of the log" in err
+    assert not (tmp_path / "mail").exists()
+    _, _, err = gpuplan("waste", *words)
+    assert "other GPUs than the log on 1 node" in err

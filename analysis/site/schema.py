@@ -13,7 +13,13 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gpuplan.analysis.base.typed_tables import typed_tables
-from gpuplan.analysis.site.notation import A_TIME, MOST_HOSTS, UNLIMITED, gpu_limit, minutes_limit
+from gpuplan.analysis.job_table.notation import (
+    A_TIME,
+    MOST_HOSTS,
+    UNLIMITED,
+    gpu_limit,
+    minutes_limit,
+)
 
 MOST = (1 << 32) - 1  # Slurm's own numbers have 32 bits
 LAST_SECOND = 1 << 44

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.base.time_zones import zone_named
-from gpuplan.analysis.site.notation import read_time
+from gpuplan.analysis.job_table.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import (
     TIME_ZONE,

@@ -65,8 +65,8 @@ SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
 SERIES = "series of metrics"
-UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)")
-"""In notes of readers on jobs whose use they could not read."""
+UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)|which counts as 0%")
+"""In notes of readers on jobs whose use they could not read, or took as none."""
 USUAL = ("runs that jobstats calls too short", "runs without a summary of jobstats")
 """Begins of such notes on what is not damaged."""
 
@@ -105,12 +105,12 @@ def waste(request: WasteRequest) -> WasteAnswer:
     trace = _trace(request)
     check_classes(speeds, classes_of(trace.jobs))
     metrics = read_metrics(request.metrics, trace) if request.metrics else None
-    if request.mail is not None and metrics is not None and metrics.clock is not None:
+    if request.mail is not None and metrics is not None and metrics.misfit:
         raise InputError(
             request.trace,
-            f"does not fit --metrics: {metrics.clock.warning().partition(chr(10))[0]}",
-            expected="clocks that agree where --mail tells users of their jobs",
-            hint="name the zone of the log's times with --time-zone",
+            f"does not fit --metrics: {metrics.misfit.partition(chr(10))[0]}",
+            expected="metrics of these jobs, by the same clock, where --mail tells users of them",
+            hint=metrics.misfit.rpartition("next: ")[2],
         )
     series = None if metrics is None else metrics.jobs
     zone_name = trace.provenance.time_zone
@@ -133,7 +133,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
     terms = SizeTerms(request.gpu_memory, speeds, usd_of_others)
-    fits = metrics is None or metrics.clock is None
+    fits = metrics is None or not metrics.misfit
     sizes, told_sizes = right_sizes(table, terms, series if fits else None)
     users = table.by("user")
     if request.mail is not None:
