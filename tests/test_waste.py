@@ -210,7 +210,7 @@ def test_gates_read_the_share(gpuplan, lab):
 
 
 def test_jobs_of_a_site_without_waste():
-    """An idle job ends after 2 h, 3 nodes of 4 GPUs become 2, a limit becomes 3 times the run."""
+    """An idle job ends after 2 h, 3 nodes of 4 GPUs become 2, and limits stay."""
     jobs = SiteJobs.of([
         SiteJob(0, 0, 1, 4, 40_000, 36_000, partition="p"),
         SiteJob(1, 0, 3, 4, 40_000, 36_000, partition="p"),
@@ -228,7 +228,9 @@ def test_jobs_of_a_site_without_waste():
     assert changed.runtime.tolist() == [7_200, 36_000, 1_000, 36_000]
     assert changed.nodes.tolist() == [1, 2, 1, 1]
     assert changed.gpus.tolist() == [4, 4, 6, 8]  # 7 of 12 GPUs are 2 nodes of 4
-    assert changed.limit.tolist() == [40_000, 40_000, 3_000, 40_000]
+    assert changed.limit.tolist() == jobs.limit.tolist()
+    limited = site_change(waste, rows, LIMITS).jobs(jobs)
+    assert limited.limit.tolist() == [40_000, 40_000, 3_000, 40_000]
     ended = site_change(waste, rows, END).jobs(jobs)
     assert ended.total_gpus.tolist() == jobs.total_gpus.tolist()
     unknown = np.array([-1, 1, -1, -1])

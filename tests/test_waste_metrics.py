@@ -96,7 +96,9 @@ def test_clocks_that_differ_are_in_the_answer_and_nobody_is_mailed(gpuplan, tmp_
     path, series = _forty_jobs(tmp_path, hours_off=1)
     words = [str(path), "--metrics", str(series)]
     assert answer(gpuplan, *words)["metrics"]["clock_later_h"] == 1
-    _, out, _ = gpuplan("waste", *words)
+    assert answer(gpuplan, *words)["counterfactual"] is None
+    _, out, err = gpuplan("waste", *words)
+    assert "no waits are replayed: with clocks that differ" in " ".join(err.split())
     text = " ".join(out.split())
     assert text.startswith("The clocks of the log and of the metrics seem 1 h apart")
     assert "wait from" not in text and "Or keep" not in text

@@ -11,7 +11,13 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_share, show_usd
-from gpuplan.cli.formats.waste_text import FEW_GPU_H, KIND_WORDS, is_by_month, remedy_words
+from gpuplan.cli.formats.waste_text import (
+    FEW_GPU_H,
+    KIND_WORDS,
+    is_by_month,
+    limits_words,
+    remedy_words,
+)
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.planner.site.fidelity import SITE_RULES
 from gpuplan.planner.waste.right_size import CHEAPER, FEWER, PART
@@ -229,6 +235,9 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
             f"{limits.jobs:,} jobs ({limits.share:.0%} of those with a limit) have time limits "
             "over 3 times their run time; these cost waits, not GPU-hours"
         )
+        told = "" if results.counterfactual is None else limits_words(results.counterfactual)
+        if told:
+            yield told
     if not results.known_share and results.jobs:
         yield (
             "to see use, have sacct print AdminComment in full where the site has jobstats, or "

@@ -128,19 +128,19 @@ def waste(request: WasteRequest) -> WasteAnswer:
     share = idle_h / known_h if known_h > 0 else None
     zone = shown_zone(zone_name)
     removed = job_waste(trace, kinds, series, request.end_idle_after)
-    replayed = _replayed_waits(request, trace, removed)
+    fits = metrics is None or metrics.clock is None
+    replayed = _replayed_waits(request, trace, removed) if fits else CLOCKS_DIFFER
     counterfactual, notes = replayed.waits, replayed.notes
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
     terms = SizeTerms(request.gpu_memory, speeds, usd_of_others)
-    fits = metrics is None or metrics.clock is None
     sizes, told_sizes = right_sizes(table, terms, series if fits else None)
     users = table.by("user")
     if request.mail is not None:
         count = write_mail(request.mail, table, users, (begin, end), zone)
         notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
     notes += _unread(trace, known_h)
-    if request.replay and counterfactual is None and idle_h > 0:
+    if request.replay and fits and counterfactual is None and idle_h > 0:
         notes += (
             "no waits are replayed: no job could be ended after "
             f"{request.end_idle_after / 60:g} min of idling, and none is to be shrunk",
@@ -293,6 +293,11 @@ class ReplayedWaits:
     inputs: tuple[InputFile, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+CLOCKS_DIFFER = ReplayedWaits(
+    notes=("no waits are replayed: with clocks that differ, hours may be those of other jobs",)
+)
 
 
 def _replayed_waits(request: WasteRequest, trace: Trace, removed: JobWaste) -> ReplayedWaits:

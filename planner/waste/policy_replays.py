@@ -19,7 +19,7 @@ from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Sizes, smallest_below
 from gpuplan.planner.sizing.sized_replay import ReplayTerms
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target
-from gpuplan.planner.waste.remedies import ALL, REMEDIES, JobWaste, changed_workload
+from gpuplan.planner.waste.remedies import ALL, JobWaste, changed_workload
 from gpuplan.planner.waste.results import (
     Counterfactual,
     FreedGpus,
@@ -60,8 +60,7 @@ class PoolReplay:
 
         None where nothing can be changed, or no wait is known.
         """
-        names = [name for name in REMEDIES if self.waste.jobs_of(name)]
-        names += [ALL] if len(names) > 1 else []
+        names, whole = self.waste.replayed()
         waits: dict[str, list[IntArray]] = {name: [] for name in (TODAY, *names)}
         cases = {name: self._jobs(name) for name in waits}
         effects: dict[str, PairedWaits] = {}
@@ -73,8 +72,8 @@ class PoolReplay:
         if not effects:
             return None
         rows = [_row(name, self.waste.jobs_of(name), each) for name, each in effects.items()]
-        if len(rows) == 1:
-            rows.append(replace(rows[0], name=ALL))
+        if whole != ALL:
+            rows += [replace(row, name=ALL) for row in rows if row.name == whole]
         told, counts = self._todays_waits(waits)
         base = told[counts].astype(np.float64)
         submit_s = self._submit_s()
@@ -90,7 +89,7 @@ class PoolReplay:
         )
         if not answer.is_shorter:
             return answer
-        freed = zip(self.pools, cases[TODAY], cases[names[-1]], strict=True)
+        freed = zip(self.pools, cases[TODAY], cases[whole], strict=True)
         return replace(answer, freed=tuple(self._freed(*each) for each in freed))
 
     @property

@@ -20,6 +20,7 @@ from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 
 END, SHRINK, LIMITS = REMEDIES = ("end idle jobs", "shrink to GPUs in use", "tighten limits")
 ALL = "all"
+"""All waste at once; limits are none, and nobody knows a run time beforehand."""
 MOST_TIMES = 3.0
 """Times the run time, the most that a limit is once limits are tightened."""
 LEAST_LIMIT_S = 300.0
@@ -52,8 +53,20 @@ class JobWaste:
             SHRINK: self.idle_gpus > 0,
             LIMITS: self.loose,
         }
-        changed[ALL] = changed[END] | changed[SHRINK] | changed[LIMITS]
+        changed[ALL] = changed[END] | changed[SHRINK]
         return int(np.count_nonzero(changed[remedy]))
+
+    def replayed(self) -> tuple[tuple[str, ...], str]:
+        """Return the remedies to replay, and the one of them that stands for `ALL`.
+
+        Where a single one takes out waste, all of it is no other replay. Nothing is replayed where
+        no remedy changes a job.
+        """
+        names = tuple(name for name in REMEDIES if self.jobs_of(name))
+        of_waste = [name for name in names if name != LIMITS]
+        if len(of_waste) == 1:
+            return names, of_waste[0]
+        return (*names, ALL) if names else (), ALL
 
     @property
     def kept_share(self) -> FloatArray:
@@ -110,7 +123,7 @@ def changed_workload(jobs: TraceJobs, waste: JobWaste, rows: IntArray, remedy: s
         remedy: one of `REMEDIES`, or `ALL`.
     """
     work = jobs.workload
-    if remedy in (LIMITS, ALL) and jobs.limit_us is not None:
+    if remedy == LIMITS and jobs.limit_us is not None:
         most = np.maximum(MOST_TIMES * work.service_us, LEAST_LIMIT_S * MICROS).astype(np.int64)
         jobs = replace(jobs, limit_us=np.minimum(jobs.limit_us, most))
     if remedy in (END, ALL):
@@ -132,10 +145,11 @@ def site_change(waste: JobWaste, rows: IntArray, remedy: str) -> SiteChange:
         remedy: one of `REMEDIES`, or `ALL`.
     """
     changes: dict[str, Callable[[], SiteChange]] = {
-        LIMITS: lambda: limits_run(MOST_TIMES),
         END: lambda: SiteChange(END, jobs=lambda jobs: _ended(jobs, waste, rows)),
         SHRINK: lambda: SiteChange(SHRINK, jobs=lambda jobs: _shrunk(jobs, waste, rows)),
-    }  # limits first: nobody knows beforehand that a job will idle
+    }
+    if remedy == LIMITS:
+        return replace(limits_run(MOST_TIMES), name=remedy)
     chosen = [make() for name, make in changes.items() if remedy in (name, ALL)]
     return replace(combined(chosen), name=remedy)
 

@@ -1,0 +1,98 @@
+"""What ``gpuplan waste`` says of waits: remedies apart from limits, verdicts, and freed GPUs."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from support_traces import write_trace
+from support_waste import answer, use
+
+from gpuplan.cli.formats.waste_text import _without
+from gpuplan.planner.site.fidelity import AGREES, Fidelity
+from gpuplan.planner.waste.remedies import ALL, END, LIMITS, SHRINK, JobWaste
+from gpuplan.planner.waste.results import RemedyEffect, counterfactual_of
+from gpuplan.planner.waste.site_replays import todays_targets
+
+pytestmark = pytest.mark.compiled
+HOUR = 3600.0
+
+
+def test_waits_of_today_hold_in_each_partition_of_the_nodes():
+    """On short queues of one partition more nodes would not show in the waits of all jobs."""
+    names = np.array(["h100"] * 2 + ["a100"] * 3 + ["l40s"], object)
+    work = SimpleNamespace(
+        scored=np.array([True] * 5 + [False]),
+        recorded_wait=np.array([0, 100, 1000, 2000, 3000, 9000]),
+        names=lambda by: names,
+    )
+    targets = todays_targets(work, ("h100", "l40s"))
+    assert [(target.group, target.limit) for target in targets] == [
+        (None, 1220), (None, pytest.approx(2800)),
+        (("partition", "h100"), 50), (("partition", "h100"), pytest.approx(95)),
+    ]  # fmt: skip
+
+
+def waste_of(cut, idle, loose):
+    return JobWaste(np.full(2, 100.0), np.array(cut), np.array(idle), np.array(loose))
+
+
+def test_limits_are_no_part_of_the_waste():
+    none, some = ([0, 0], [False, False]), ([0, 3], [False, True])
+    assert waste_of([0.0, 5.0], *none).replayed() == ((END,), END)
+    assert waste_of([0.0, 5.0], none[0], some[1]).replayed() == ((END, LIMITS), END)
+    assert waste_of([0.0, 5.0], some[0], some[1]).replayed() == ((END, SHRINK, LIMITS, ALL), ALL)
+    assert waste_of([0.0, 0.0], none[0], some[1]).replayed() == ((LIMITS, ALL), ALL)
+    assert waste_of([0.0, 0.0], *none).replayed() == ((), ALL)
+    assert waste_of([0.0, 0.0], none[0], some[1]).jobs_of(ALL) == 0
+
+
+def effect(name, mean_h, p95_h, verdict="shorter", mean_verdict="shorter"):
+    return RemedyEffect(
+        name, 3, (4 + mean_h) * HOUR, (10 + p95_h) * HOUR, mean_h * HOUR, p95_h * HOUR,
+        HOUR / 2, HOUR / 2, mean_verdict, verdict,
+    )  # fmt: skip
+
+
+def waits_of(*effects):
+    return counterfactual_of(
+        effects, rules="easy", jobs=100, pairs=6, end_idle_after_s=2 * HOUR, months=2.0,
+        today_s=(4 * HOUR, 10 * HOUR), fidelity=Fidelity(AGREES, "", "easy", 4, 100),
+    )  # fmt: skip
+
+
+def test_waits_that_grow_longer_are_not_too_small_to_tell():
+    longer = ("longer", "longer")
+    waits = waits_of(effect(END, 1, 2, *longer), effect(ALL, 1, 2, *longer))
+    assert " ".join(_without(waits)) == (
+        "Ending idle jobs after 2 h lengthens the P95 wait from 10 h to 12 h (error 30 min)."
+    )
+    of_mean = ("too small to tell", "longer")
+    waits = waits_of(effect(END, 1, 0.2, *of_mean), effect(ALL, 1, 0.2, *of_mean))
+    assert "lengthens the mean wait from 4 h to 5 h" in " ".join(_without(waits))
+    waits = waits_of(
+        effect(END, 1, 2, *longer), effect(SHRINK, -2, -3), effect(ALL, -1, -1)
+    )  # fmt: skip
+    assert "alone (3 jobs) lengthens the P95 wait to 12 h" in " ".join(_without(waits))
+
+
+def test_hours_that_jobs_would_wait_less_are_in_the_answer():
+    """100 jobs wait 1 h less in 2 months."""
+    waits = waits_of(effect(END, -1, -2), effect(ALL, -1, -2))
+    assert waits.wait_h_saved_per_month == 50
+    assert "Jobs would wait 50 h less a month in all." in " ".join(_without(waits))
+    assert "less a month" not in " ".join(_without(replace(waits, wait_h_saved_per_month=None)))
+
+
+def test_limits_are_neither_in_the_effect_nor_in_freed_gpus(gpuplan, tmp_path):
+    """Jobs use all of their GPUs, with limits of 100 times their run time: nothing is wasted."""
+    path = write_trace(
+        tmp_path / "t.parquet", np.repeat(np.arange(20) * 10, 2) * HOUR, [8 * HOUR, HOUR] * 20,
+        [3.0, 2.0] * 20, queue_s=[0.0, 8 * HOUR] * 20, limit_s=[800 * HOUR, 100 * HOUR] * 20,
+        **use([90.0] * 40, [0.0] * 40),
+    )  # fmt: skip
+    results = answer(gpuplan, str(path), "--cluster", "4", "--policy", "easy")
+    assert results["long_limits"]["jobs"] == 40
+    waits = results["counterfactual"]
+    assert [row["name"] for row in waits["remedies"]] == [LIMITS, ALL]
+    assert (waits["effect_s"], waits["verdict"], waits["freed"]) == (0, "no change", [])
