@@ -96,3 +96,43 @@ def test_limits_are_neither_in_the_effect_nor_in_freed_gpus(gpuplan, tmp_path):
     waits = results["counterfactual"]
     assert [row["name"] for row in waits["remedies"]] == [LIMITS, ALL]
     assert (waits["effect_s"], waits["verdict"], waits["freed"]) == (0, "no change", [])
+
+
+def two_idlers(path):
+    """Every 10 h two idle jobs hold 2 GPUs each for 8 h, and a third waits for one of them."""
+    count = 15
+    return write_trace(
+        path, np.repeat(np.arange(count) * 10, 3) * HOUR, [8 * HOUR, 8 * HOUR, HOUR] * count,
+        [2.0] * 3 * count, queue_s=[0.0, 0.0, 8 * HOUR] * count,
+        **use([0.0, 0.0, 90.0] * count, [2.0, 2.0, 0.0] * count),
+    )  # fmt: skip
+
+
+def test_a_cluster_below_what_jobs_held_says_nothing_of_waits(gpuplan, tmp_path):
+    path = two_idlers(tmp_path / "t.parquet")
+    assert answer(gpuplan, str(path), "--cluster", "4")["counterfactual"]["verdict"] == "shorter"
+    waits = answer(gpuplan, str(path), "--cluster", "2")["counterfactual"]
+    assert waits["fidelity"]["verdict"] == "contradicts"
+    assert (waits["verdict"], waits["freed"]) == ("unknown", [])
+    _, out, err = gpuplan("waste", path, "--cluster", "2")
+    assert "P95 wait from" not in out
+    assert "4 GPUs held at once, more than the 2 of --cluster" in " ".join(err.split())
+
+
+def test_an_effect_above_the_wait_is_none():
+    """Jobs wait 4 h and cannot wait 5 h less."""
+    waits = waits_of(effect(END, -5, -9), effect(ALL, -5, -9))
+    assert (waits.fidelity.verdict, waits.verdict) == ("contradicts", "unknown")
+    assert "is not known" in " ".join(_without(waits))
+    assert waits_of(effect(END, -4, -9), effect(ALL, -4, -9)).fidelity.verdict == AGREES
+
+
+def test_idle_ends_that_summaries_cannot_see_are_not_known(gpuplan, tmp_path):
+    path = two_idlers(tmp_path / "t.parquet")
+    out = " ".join(gpuplan("waste", path, "--no-replay")[1].split())
+    assert out.startswith("At least 480 GPU-hours")
+    assert "idle for over 2 h at begin or end: not known (needs --metrics) - -" in out
+    waits = waits_of(effect(END, -1, -2), effect(SHRINK, -1, -2), effect(ALL, -2, -4))
+    alone = "alone (3 jobs that never used a GPU) cuts"
+    assert alone in " ".join(_without(waits, is_without_series=True))
+    assert alone not in " ".join(_without(waits))

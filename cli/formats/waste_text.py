@@ -77,7 +77,7 @@ def _sentences(results: WasteResults) -> Iterator[str]:
             "GPUs."
         )
     if results.counterfactual is not None and shift_h is None:
-        yield from _without(results.counterfactual)
+        yield from _without(results.counterfactual, is_without_series=lacks_ends(results))
 
 
 def _who(results: WasteResults) -> Iterator[str]:
@@ -101,17 +101,23 @@ def is_by_month(results: WasteResults) -> bool:
     return results.known_share >= MOSTLY_KNOWN and results.window_s / HOUR_S >= SHORT_H
 
 
+def lacks_ends(results: WasteResults) -> bool:
+    """Return whether idling at the begin or the end of jobs cannot be seen: only series show it."""
+    return results.metrics is None
+
+
 def _nothing(results: WasteResults) -> str:
+    least = "at least " if lacks_ends(results) else ""
     share = "" if results.share is None else f" ({show_share(results.share)})"
     is_part = results.known_share < MOSTLY_KNOWN
     if not is_by_month(results):
         span = "" if is_part else f" in {show_duration(results.window_s)}"
-        text = f"{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
+        text = f"{least}{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
         if results.usd_per_month is None:
             return f"{text}."
         usd = results.usd_per_month * results.window_s / HOUR_S / MONTH_H
         return f"{text}: {show_usd(usd)}."
-    text = f"{show_number(results.idle_gpu_h_per_month)} GPU-hours{share} a month do nothing"
+    text = f"{least}{show_number(results.idle_gpu_h_per_month)} GPU-hours{share} a month do nothing"
     if results.usd_per_month is None:
         return f"{text}."
     return f"{text}: {show_usd(results.usd_per_month)}."
@@ -136,7 +142,7 @@ def _changes(waits: Counterfactual, name: str) -> bool:
     return abs(each.effect_s) >= LEAST_PART * abs(waits.effect_s) and each.effect_s != 0
 
 
-def _without(waits: Counterfactual) -> Iterator[str]:
+def _without(waits: Counterfactual, *, is_without_series: bool = False) -> Iterator[str]:
     if not waits.fidelity.may_speak:
         yield (
             f"What waits would be without it is not known: a replay under {waits.rules} is not "
@@ -168,18 +174,19 @@ def _without(waits: Counterfactual) -> Iterator[str]:
         )
     if waits.wait_h_saved_per_month:
         yield f"Jobs would wait {show_number(waits.wait_h_saved_per_month)} h less a month in all."
-    yield from _ending_alone(waits)
+    yield from _ending_alone(waits, is_without_series=is_without_series)
     yield from _freed(waits)
 
 
-def _ending_alone(waits: Counterfactual) -> Iterator[str]:
+def _ending_alone(waits: Counterfactual, *, is_without_series: bool) -> Iterator[str]:
     """Yield what ending idle jobs does by itself, where other remedies are in the effect."""
     end = next((row for row in waits.remedies if row.name == END and row.changed_jobs), None)
     if end is None or not _changes(waits, SHRINK):
         return
+    which = " that never used a GPU" if is_without_series else ""
     text = (
         f"Ending idle jobs after {show_duration(waits.end_idle_after_s)} alone "
-        f"({counted(end.changed_jobs, 'job')})"
+        f"({counted(end.changed_jobs, 'job')}{which})"
     )
     verbs = {SHORTER: "cuts", LONGER: "lengthens"}
     if end.verdict in verbs:

@@ -15,6 +15,7 @@ from gpuplan.cli.formats.waste_text import (
     FEW_GPU_H,
     KIND_WORDS,
     is_by_month,
+    lacks_ends,
     limits_words,
     remedy_words,
 )
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from gpuplan.planner.waste.tally import WasteKind, WasteRow
 
 MOST_ROWS = 10
+NOT_SEEN: dict[str, Any] = {
+    "what": f"{KIND_WORDS[IDLE_ENDS]}: not known (needs --metrics)", "jobs": None, "gpu_h": None,
+    "share": None, "usd": None,
+}  # fmt: skip
 SIZE_WORDS = {FEWER: "fewer GPUs", PART: "part of a GPU", CHEAPER: "cheaper type"}
 
 
@@ -94,8 +99,8 @@ def kinds_table(results: WasteResults) -> Table:
         | {"what": KIND_WORDS[kind.name]}
         | _dollars(kind, months)
         | ({"share": None} if kind.name == UNKNOWN else {})
+        | (NOT_SEEN if kind.name == IDLE_ENDS and not kind.jobs and lacks_ends(results) else {})
         for kind in results.kinds
-        if kind.jobs or kind.name != IDLE_ENDS
     ]
     has_usd = results.usd_per_month is not None
     return table(

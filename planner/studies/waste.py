@@ -47,7 +47,7 @@ from gpuplan.planner.waste.class_speeds import check_classes, classes_of, read_c
 from gpuplan.planner.waste.clock import waste_clock
 from gpuplan.planner.waste.energy import Energy, energy_of
 from gpuplan.planner.waste.mail import check_mail_folder, write_mail
-from gpuplan.planner.waste.policy_replays import PoolReplay
+from gpuplan.planner.waste.policy_replays import PoolReplay, within_cluster
 from gpuplan.planner.waste.remedies import JobWaste, job_waste
 from gpuplan.planner.waste.results import Counterfactual
 from gpuplan.planner.waste.right_size import SizeTerms, right_sizes
@@ -328,6 +328,7 @@ def _replayed_waits(request: WasteRequest, trace: Trace, removed: JobWaste) -> R
         is_part = request.jobs.where is not None
         _, draws = np.random.default_rng(request.jobs.seed).spawn(2)
         fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
+    fidelity = within_cluster(pools, spec.policy, fidelity)
     rows = tuple(map(_rows, pools))
     replays = PoolReplay(pools, rows, removed, spec, fidelity, after_s)
     return ReplayedWaits(replays.run(), notes=note)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from gpuplan.planner.engine import THREADS
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.site.effects import QUANTILES, PairedWaits, effect_on_all
-from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.planner.site.fidelity import CONTRADICTS, Fidelity
 from gpuplan.planner.site.pool_replays import pool_gpus, pool_waits_s
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Sizes, smallest_below
@@ -197,6 +197,28 @@ def _row(name: str, changed_jobs: int, waits: PairedWaits) -> RemedyEffect:
         mean_verdict=mean.verdict,
         verdict=p95.verdict,
     )
+
+
+def within_cluster(
+    pools: Sequence[JobPool], policy: str, fidelity: Fidelity, option: str = "--cluster"
+) -> Fidelity:
+    """Return the fidelity, which is none where jobs held more GPUs at once than a pool has.
+
+    Args:
+        pools: the jobs by GPU type, with today's GPUs where they are stated.
+        policy: that is replayed.
+        fidelity: of the waits.
+        option: that states the GPUs.
+    """
+    for pool in pools:
+        if pool.shape is not None and pool.above is not None:
+            kind = "GPUs" if pool.gpu_type is None else f"{pool.gpu_type} GPUs"
+            why = (
+                f"the log shows {pool.above.peak_gpus:,.0f} {kind} held at once, more than the "
+                f"{pool.shape.gpus:,} of {option}"
+            )
+            return Fidelity(CONTRADICTS, why, policy, sum(map(pool_gpus, pools)))
+    return fidelity
 
 
 def _first_us(pool: JobPool) -> int:
