@@ -343,7 +343,8 @@ def test_waits_of_a_site_without_its_waste(gpuplan, tmp_path, truth):
     assert found["verdict"] == "shorter"
     parts = {row["name"]: row for row in found["remedies"]}
     assert parts[ALL]["p95_effect_s"] < parts[SHRINK]["p95_effect_s"] < 0
-    assert all(row["freed_gpus"] > 0 for row in found["freed"])
+    assert 0 < sum(row["freed_gpus"] for row in found["freed"])
+    assert all(row["freed_gpus"] < row["gpus"] / 4 for row in found["freed"])
 
 
 def test_a_running_job_counts_to_the_end_of_the_log(gpuplan, tmp_path):

@@ -74,7 +74,7 @@ def _sentences(results: WasteResults) -> Iterator[str]:
     elif results.clock is not None:
         yield (
             f"{show_share(results.clock.waited_share)} of it was while other jobs waited for such "
-            "GPUs."
+            "GPUs, for whatever reason."
         )
     if results.counterfactual is not None and shift_h is None:
         yield from _without(results.counterfactual, is_without_series=lacks_ends(results))

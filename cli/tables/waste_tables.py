@@ -47,7 +47,7 @@ def waste_tables(results: WasteResults) -> tuple[Table, ...]:
         (results.classes, "class"),
         (results.partitions, "partition"),
     ):
-        if rows:
+        if rows and not (name == "partition" and rows == results.classes):
             tables.append(who_table(rows, name, months, most=None))
     if results.counterfactual is not None:
         waits = results.counterfactual
@@ -280,9 +280,12 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
         return
     # Hours of GPUs that a job never uses are among the idle ones.
     rows = [row for row in results.right_size if row.way != FEWER]
-    unknown = f"{counted(told.unknown_jobs, 'job')} ({told.unknown_gpu_h:,.0f} GPU-hours)"
+    unknown = (
+        f"{counted(told.unknown_jobs, 'job')} ({told.unknown_gpu_h:,.0f} GPU-hours) without full "
+        "figures of memory and use"
+    )
     if rows:
-        saved = sum(row.saved_gpu_h for row in rows)
+        saved = sum(row.saved_gpu_h_per_month for row in rows)
         usd = sum(row.usd_per_month or 0.0 for row in rows)
         paid = f", {show_usd(usd)} a month" if usd else ""
         ways = {PART: "a part of a GPU", CHEAPER: "a cheaper type"}
@@ -290,7 +293,7 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
         rest = f"; of {unknown} this is not known" if told.unknown_jobs else ""
         yield (
             f"{less} would do for {counted(sum(row.jobs for row in rows), 'job')} "
-            f"({saved:,.0f} GPU-hours less{paid}, see --full){rest}"
+            f"({saved:,.0f} GPU-hours{'' if paid else ' a month'} less{paid}, see --full){rest}"
         )
         guessed = sum(row.jobs - row.measured_jobs for row in rows if row.way == PART)
         if guessed:
@@ -300,8 +303,8 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
             )
         if any(row.way == CHEAPER for row in rows):
             yield (
-                "a cheaper type is assumed to be slower in proportion to its price, and enough "
-                "for the use of its jobs even so"
+                "a cheaper type saves dollars and no GPU-hours; it is assumed to be slower in "
+                "proportion to its price, and enough for the use of its jobs even so"
             )
     elif told.jobs and told.unknown_jobs:
-        yield f"whether less would do is not known of {unknown}: memory or use has no figures"
+        yield f"whether less would do is not known of {unknown}"
