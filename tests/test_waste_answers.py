@@ -136,3 +136,31 @@ def test_idle_ends_that_summaries_cannot_see_are_not_known(gpuplan, tmp_path):
     alone = "alone (3 jobs that never used a GPU) cuts"
     assert alone in " ".join(_without(waits, is_without_series=True))
     assert alone not in " ".join(_without(waits))
+
+
+def test_a_stated_memory_far_from_the_measured_one_is_refused(gpuplan, tmp_path):
+    """Summaries have 40 GB: 80 and 0.001 are slips, 42 is not."""
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 0], [10 * HOUR] * 2, [1.0, 1.0], gpu_type=["A100"] * 2,
+        **use([10.0, 10.0], [0.0, 0.0]), gpu_mem_used_gib=[3.0, 3.0],
+        gpu_mem_total_gib=[40e9 / 2**30] * 2,
+    )  # fmt: skip
+    for size in ("80", "0.001"):
+        err = answer(gpuplan, str(path), "--no-replay", "--gpu-memory", f"A100={size}", code=2)
+        assert f"--gpu-memory A100={size}: the log has GPUs of 40 GB" in err
+    assert answer(gpuplan, str(path), "--no-replay", "--gpu-memory", "A100=42")["right_size"]
+
+
+def test_hours_and_dollars_of_a_smaller_gpu_are_of_one_month(gpuplan, tmp_path):
+    """In 20 h one of 2 jobs could have 1/7: as many hours and dollars as 36 such spans have."""
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 0], [20 * HOUR] * 2, [1.0, 1.0], gpu_type=["A100"] * 2,
+        **use([10.0, 10.0], [0.0, 0.0]), gpu_mem_used_gib=[3.0, None],
+        gpu_mem_total_gib=[40e9 / 2**30] * 2,
+    )  # fmt: skip
+    (row,) = answer(gpuplan, str(path), "--no-replay", "--price", "2")["right_size"]
+    hours = row["saved_gpu_h_per_month"]
+    _, _, err = gpuplan("waste", path, "--no-replay", "--price", "2")
+    err = " ".join(err.split())
+    assert f"({hours:,.0f} GPU-hours less, ${2 * hours:,.0f}" in err.replace(".00", "")
+    assert "1 job (20 GPU-hours) without full figures of memory and use" in err

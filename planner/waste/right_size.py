@@ -14,13 +14,14 @@ with what saves most:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
 from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, UNKNOWN
 from gpuplan.planner.waste.class_speeds import ClassSpeed
@@ -31,6 +32,8 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray
 ROOM = 1.25
 """Times what a job used, the least that a slice must have."""
 GB_PER_GIB = 2**30 / 1e9
+MOST_OFF = 0.1
+"""Share by which a stated memory may differ from the measured one."""
 KNOWN = 0.95
 """Share of a job's GPU-hours that must be known."""
 FEWER, PART, CHEAPER = WAYS = ("fewer GPUs", "part", "cheaper type")
@@ -132,6 +135,7 @@ def right_sizes(
         return (), None
     types = jobs["gpu_type"].cast(pl.String).to_list()
     stated = {kind: _stated(kind, terms.gpu_memory) for kind in set(types)}
+    _check_stated(types, total_gb, stated)
     total_gb = np.where(
         np.isnan(total_gb), np.array([stated[kind] or np.nan for kind in types]), total_gb
     )
@@ -299,6 +303,23 @@ def _stated(kind: str | None, gpu_memory: Mapping[str, float]) -> float | None:
     if kind is None:
         return next(iter(gpu_memory.values())) if len(gpu_memory) == 1 else None
     return next((size for name, size in gpu_memory.items() if same_gpu(name, kind)), None)
+
+
+def _check_stated(
+    types: Sequence[str | None], measured_gb: FloatArray, stated: Mapping[str | None, float | None]
+) -> None:
+    """Refuse a stated memory far from that which was measured. Raises `UsageError`."""
+    for kind, size_gb in stated.items():
+        of_kind = measured_gb[np.array([each == kind for each in types])]
+        of_kind = of_kind[np.isfinite(of_kind)]
+        if size_gb is None or not of_kind.size:
+            continue
+        usual_gb = float(np.median(of_kind))
+        if abs(size_gb - usual_gb) > MOST_OFF * usual_gb:
+            raise UsageError(
+                f"--gpu-memory {kind or 'TYPE'}={size_gb:g}: the log has GPUs of {usual_gb:.0f} GB "
+                f"there\n  next: leave it out, or state {usual_gb:.0f}"
+            )
 
 
 def _numbers(jobs: pl.DataFrame, name: str) -> FloatArray:
