@@ -4,6 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
+import polars as pl
 import pytest
 from support_traces import write_trace
 from support_waste import answer, use
@@ -164,3 +165,17 @@ def test_hours_and_dollars_of_a_smaller_gpu_are_of_one_month(gpuplan, tmp_path):
     err = " ".join(err.split())
     assert f"({hours:,.0f} GPU-hours less, ${2 * hours:,.0f}" in err.replace(".00", "")
     assert "1 job (20 GPU-hours) without full figures of memory and use" in err
+
+
+def test_parquet_has_the_right_size_of_each_job(gpuplan, tmp_path):
+    """10% of 40 GB: a seventh would do for one job; of the other memory is not known."""
+    path, out = tmp_path / "t.parquet", tmp_path / "w.parquet"
+    write_trace(
+        path, [0, 0, 0], [20 * HOUR] * 3, [1.0] * 3, gpu_type=["A100"] * 3,
+        **use([10.0, 10.0, 99.0], [0.0] * 3), gpu_mem_used_gib=[3.0, None, 36.0],
+        gpu_mem_total_gib=[40e9 / 2**30] * 3,
+    )  # fmt: skip
+    assert gpuplan("waste", path, "--no-replay", "-o", out)[0] == 0
+    rows = pl.read_parquet(out)
+    assert rows["right_size"].to_list() == ["1g.5gb", None, None]
+    assert rows["saved_gpu_h"].to_list() == [pytest.approx(20 * 6 / 7), None, 0]

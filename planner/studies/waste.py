@@ -77,17 +77,19 @@ class WasteAnswer(Answer[WasteRequest, WasteResults]):
 
     Attributes:
         table: what each job wasted.
+        sizes: what less would do for each job.
     """
 
     table: WasteTable
+    sizes: pl.DataFrame
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per job: its names and the GPU-hours of each kind."""
+        """Return a row per job: its names, the GPU-hours of each kind, and what less would do."""
         names = [
             name for name in ("user", "group", "partition") if name in self.table.jobs.columns
         ]  # fmt: skip
         return pl.concat(
-            [self.table.jobs.select(names), self.table.kinds], how="horizontal"
+            [self.table.jobs.select(names), self.table.kinds, self.sizes], how="horizontal"
         ).select("job_id", *names, pl.exclude("job_id", *names))
 
 
@@ -134,7 +136,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
     terms = SizeTerms(request.gpu_memory, speeds, usd_of_others)
-    sizes, told_sizes = right_sizes(table, terms, series if fits else None)
+    sizes, told_sizes, sizes_of_jobs = right_sizes(table, terms, series if fits else None)
     users = table.by("user")
     if request.mail is not None:
         count = write_mail(request.mail, table, users, (begin, end), zone)
@@ -191,6 +193,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
         ),
         notes=(*notes, *(() if metrics is None else metrics.notes)),
         table=table,
+        sizes=sizes_of_jobs,
     )
 
 

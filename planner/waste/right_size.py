@@ -27,7 +27,7 @@ from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, UNKNOWN
 from gpuplan.planner.waste.class_speeds import ClassSpeed
 from gpuplan.planner.waste.gpu_parts import slices_of
 from gpuplan.planner.waste.tally import WasteTable
-from gpuplan.simkit.arrays import BoolArray, FloatArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 ROOM = 1.25
 """Times what a job used, the least that a slice must have."""
@@ -116,7 +116,7 @@ class _Way(NamedTuple):
 
 def right_sizes(
     table: WasteTable, terms: SizeTerms, series: pl.DataFrame | None = None
-) -> tuple[tuple[RightSize, ...], RightSizeCoverage | None]:
+) -> tuple[tuple[RightSize, ...], RightSizeCoverage | None, pl.DataFrame]:
     """Return what less would do for jobs, most saved first, and of how many it can be told.
 
     Args:
@@ -125,14 +125,16 @@ def right_sizes(
         series: of metrics; None without any.
 
     Returns:
-        No rows and no coverage where no memory is known of any job.
+        No rows and no coverage where no memory is known of any job. The frame has a row per job:
+        what would do for it, and the GPU-hours that it would not hold; null where not known.
     """
     jobs = _with_series(table.jobs, series)
     used_gb, total_gb = (
         _numbers(jobs, name) * GB_PER_GIB for name in ("gpu_mem_used_gib", "gpu_mem_total_gib")
     )
     if not np.any(used_gb > 0):
-        return (), None
+        nothing = {"right_size": pl.String, "saved_gpu_h": pl.Float64}
+        return (), None, pl.DataFrame(schema=nothing).clear(jobs.height)
     types = jobs["gpu_type"].cast(pl.String).to_list()
     stated = {kind: _stated(kind, terms.gpu_memory) for kind in set(types)}
     _check_stated(types, total_gb, stated)
@@ -161,6 +163,8 @@ def right_sizes(
     )
     sums: dict[tuple[str, str, str], _Sum] = {}
     measured_jobs = 0
+    jobs_sizes = np.full(held.size, None, object)
+    jobs_saved = np.where(counts, 0.0, np.nan)
     for (gpu_type, job_class, memory_gb), rows in alike.items():
         at = rows["place"].to_numpy()
         speed = terms.speeds.get(job_class or "")
@@ -170,12 +174,20 @@ def right_sizes(
             gpu_type, float(memory_gb), ROOM * used_gb[at], ROOM * percent[at] / 100, held[at],
             usd[at], table.hours(PARTLY_IDLE)[at], is_single, speed,
         )  # fmt: skip
-        _add_best(sums, group, terms)
+        best, ways = _add_best(sums, group, terms)
+        for place, way in enumerate(ways):
+            chosen = best == place
+            jobs_sizes[at[chosen]] = way.name
+            jobs_saved[at[chosen]] = way.saved_gpu_h[chosen]
     coverage = RightSizeCoverage(
         int(counts.sum()), float(held[counts].sum()), int((uses & ~is_told).sum()),
         float(held[uses & ~is_told].sum()), measured_jobs,
     )  # fmt: skip
-    return _rows(table, sums), coverage
+    of_jobs = pl.DataFrame({
+        "right_size": pl.Series(jobs_sizes.tolist(), dtype=pl.String),
+        "saved_gpu_h": pl.Series(jobs_saved).fill_nan(None),
+    })  # fmt: skip
+    return _rows(table, sums), coverage, of_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +218,14 @@ class _Sum:
     speed_h: float = 0.0
 
 
-def _add_best(sums: dict[tuple[str, str, str], _Sum], jobs: _Alike, terms: SizeTerms) -> None:
-    """Add each job to the way that saves it most: dollars, then GPU-hours; ties: the first."""
+def _add_best(
+    sums: dict[tuple[str, str, str], _Sum], jobs: _Alike, terms: SizeTerms
+) -> tuple[IntArray, list[_Way]]:
+    """Add each job to the way that saves it most: dollars, then GPU-hours; ties: the first.
+
+    Returns:
+        The place of its way of each job, -1 for none, and the ways.
+    """
     ways = [*_fewer(jobs), *_parts(jobs), *_cheaper(jobs, terms)]
     best = np.full(jobs.gpu_h.size, -1)
     most_usd, most_h = np.zeros(jobs.gpu_h.size), np.zeros(jobs.gpu_h.size)
@@ -232,6 +250,7 @@ def _add_best(sums: dict[tuple[str, str, str], _Sum], jobs: _Alike, terms: SizeT
             row.measured_jobs += count
             row.measured_h += gpu_h
             row.speed_h += way.speed * gpu_h
+    return best, ways
 
 
 def _fewer(jobs: _Alike) -> Iterator[_Way]:
