@@ -132,3 +132,9 @@ def test_an_idle_end_is_cut_and_a_begin_is_not(watched):
     left = dict(zip(trace.jobs["job_id"], removed.run_s - removed.cut_s, strict=True))
     assert left == pytest.approx({"a": 5 * HOUR, "b": 2 * HOUR, "c": 10 * HOUR}, abs=300)
     assert removed.jobs_of(END) == 2
+
+
+def test_series_without_power_tell_no_energy(gpuplan, tmp_path):
+    path, series = _forty_jobs(tmp_path, hours_off=0)
+    _, _, err = gpuplan("waste", path, "--metrics", series, "--usd-per-kwh", "0.2")
+    assert "energy is not known: --metrics have no power" in " ".join(err.split())

@@ -147,6 +147,10 @@ def waste(request: WasteRequest) -> WasteAnswer:
             "no waits are replayed: no job could be ended after "
             f"{request.end_idle_after / 60:g} min of idling, and none is to be shrunk",
         )
+    energy = None if series is None else _energy(request, trace, series, held)
+    factors = (request.usd_per_kwh, request.kg_co2_per_kwh)
+    if any(factor is not None for factor in factors) and (energy is None or not energy.kwh):
+        notes += ("energy is not known: --metrics have no power of the GPUs that jobs held",)
     return WasteAnswer(
         request=request,
         results=WasteResults(
@@ -170,7 +174,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
             metrics=None if metrics is None else _coverage(metrics),
             right_size=sizes,
             right_size_coverage=told_sizes,
-            energy=None if series is None else _energy(request, trace, series, held),
+            energy=energy,
             clock=waste_clock(trace, idle, zone),
             counterfactual=counterfactual,
             zone=zone,
