@@ -11,8 +11,6 @@ from gpuplan.analysis.metrics.samples import MetricSeries
 
 LEAST_SHARE = 0.5
 """Samples that a run must have of those that it would have: with fewer its use is unknown."""
-
-
 MOST_LOST = 0.1
 """Samples of a run, of those it has, whose values may be lost before its use is unknown."""
 
@@ -97,7 +95,8 @@ def _lost(series: MetricSeries, start_s: IntArray, end_s: IntArray) -> IntArray:
     """Return the lost samples of each span."""
     after = np.searchsorted(series.lost_s, end_s, "right")
     before = np.searchsorted(series.lost_s, start_s, "left")
-    return np.maximum(after - before, 0).astype(np.int64)
+    lost: IntArray = np.maximum(after - before, 0).astype(np.int64)
+    return lost
 
 
 def _stretch(

@@ -46,9 +46,10 @@ def show(study: BillAnswer) -> StudyView:
     warnings: tuple[str, ...] = ()
     if results.delays is not UNSET:
         headline += delays.delays_text(results.delays, by)
-        answer.append(delays.delays_table(results.delays, by))
-        more.append(delays.delays_table(results.delays, by, is_full=True))
-        notes += delays.delay_notes(results.delays)
+        if results.delays.fidelity.may_speak:
+            answer.append(delays.delays_table(results.delays, by))
+            more.append(delays.delays_table(results.delays, by, is_full=True))
+        notes += delays.delay_notes(results.delays, results.jobs)
         warnings = delays.delay_warnings(results.delays)
 
     def figure() -> Figure:
