@@ -74,7 +74,8 @@ def _on_no_node(document: QuotaDocument, changes: Sequence[QuotaChange]) -> Iter
             continue
         changed, _ = change.changed(document)
         if gpus := missing_gpus(document, changed):
-            yield f"{change.name}: {counted(gpus, 'GPU')} of the quotas would be on no known node."
+            which = f"{change.name}: " if len(changes) > 1 else ""
+            yield f"{which}{counted(gpus, 'GPU')} of the quotas would be on no known node."
 
 
 def _today(
