@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.trace.trace import read_trace
+from gpuplan.planner.plan.assignment import assigned_jobs
+from gpuplan.planner.plan.caps import PARTS, capped_runs, caps_at
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
 from gpuplan.planner.plan.jobs import jobs_of_trace
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with
@@ -28,9 +32,11 @@ from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.partition import single_bins
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import Purchase, purchase
+from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.uncertainty import RESAMPLES, plan_intervals
 from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.planner.speedup.registry import load_speedup
+from gpuplan.simkit.plan.simulator import run_plan
 
 JOBS, DAYS, LABELS = 100_000, 100, 7
 MILLION = 1_000_000
@@ -42,7 +48,8 @@ LEVERS = (
     *("--spot", SPOT, "--spot-price", "0.55", "--spot-max", "30%", "--serverless", "2.10"),
     *("--speedup", "power:0.8", "--slower", "1.25x", "--growth", "-20%:50%"),
 )
-DEFERRED = ("--defer", "job_class = 'class3':6h")
+DEFERRED_JOBS = "job_class = 'class3'"
+DEFERRED = ("--defer", f"{DEFERRED_JOBS}:6h")
 Row = dict[str, Any]
 
 
@@ -94,10 +101,28 @@ def program_rows(program: PlanProgram) -> list[Row]:
     ]
 
 
-def replay_rows(bought: Purchase) -> list[Row]:
-    """Return the joint replay against the bare replays of its levers; none are measured yet."""
-    del bought
-    return []
+def replay_rows(bought: Purchase, name: str = "") -> list[Row]:
+    """Return the replay of a plan, also under four caps, against the kernel on the same jobs."""
+    columns, committed, terms = bought.program.columns, bought.whole.committed, RentingTerms()
+    assigned = assigned_jobs(columns, bought.whole.share)
+    run = replay_plan(columns, assigned, committed, terms)
+    (of,) = run.types
+    bare_s = cpu_s(lambda: run_plan(of.run.jobs, of.run.cluster))
+    ours_s = cpu_s(lambda: replay_plan(columns, assigned, committed, terms))
+    rows = [_row(f"the joint replay{name}, against its kernel", ours_s, "-", bare_s)]
+    if name:
+        return rows
+    clusters = [replace(of.run.cluster, most=caps_at(run, part)[""]) for part in PARTS]
+    bare_s = cpu_s(lambda: [run_plan(of.run.jobs, cluster) for cluster in clusters], runs=1)
+    ours_s = cpu_s(lambda: capped_runs(run, assigned, committed, terms), runs=1)
+    return [*rows, _row(f"{len(PARTS)} replays under caps, against them", ours_s, "-", bare_s)]
+
+
+def deferred_rows(path: Path) -> list[Row]:
+    """Return the joint replay of a plan that defers a class."""
+    jobs = jobs_of_trace(read_trace(path), defer=DEFERRED_JOBS)
+    columns = route_columns(jobs, {"": PRICES}, within_s=6 * HOUR_S)
+    return replay_rows(purchase(plan_program(columns, LIMITS)), " with deferred jobs")
 
 
 def command_row(path: Path, work: str, words: tuple[str, ...], bar: str) -> Row:
@@ -129,6 +154,7 @@ def run() -> list[Row]:
             _row(f"columns of {JOBS:,} jobs, CPU", columns_s, "<= 0.5 s"),
             *program_rows(program),
             *replay_rows(purchase(program)),
+            *deferred_rows(path),
             command_row(path, f"gpuplan plan, {JOBS:,} jobs, commit and rent", SMALLEST, "<= 5 s"),
             command_row(
                 path,

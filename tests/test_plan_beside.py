@@ -10,6 +10,7 @@ from support_plan import jobs_from, market, plan_of
 from support_traces import write_trace
 
 from gpuplan.planner.plan.assignment import assigned_jobs
+from gpuplan.planner.plan.growth import plan_growths
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import rented_usd_per_h
@@ -131,6 +132,18 @@ def test_the_cheapest_point_of_share_is_on_the_pool(trace, functions, answer, gp
     points = json.loads(gpuplan(*share, "--output-format", "json")[1])["results"]["frontier"]
     well = [point for point in points if point["worst_violation_rate"] <= 0.01]
     assert services["mean_gpus"] == pytest.approx(min(point["mean_gpus"] for point in well))
+
+
+def test_growth_is_of_jobs_alone(trace, functions, gpuplan):
+    words = ("--services", f"A100={functions}", "--load", "poisson:60", "--growth", "100%")
+    code, _, err = gpuplan("plan", trace, "--commit", "0.9", "--on-demand", "1.29", *words)
+    assert code == 0, err
+    assert "the growth of demand is of jobs; services hold what they do" in err
+    jobs = jobs_from([0.0], [4 * HOUR], [2])
+    services = {"": ServiceLoad(np.array([0.0]), np.array([1.0]), HOUR)}
+    plan = plan_of(jobs, market(0.9, 1.29), services=services)
+    (doubled,) = plan_growths(plan, (1.0,))
+    assert [row.gpus for row in doubled.best_committed] == [2 * 2 + 1]
 
 
 def test_services_stay_in_a_plan_that_is_kept(trace, functions, answer, tmp_path):

@@ -44,6 +44,9 @@ def test_two_plans_are_told_apart_by_market_and_type(gpuplan, plans):
     ((field, old, new),) = [(row["field"], row["old"], row["new"]) for row in gpus]
     assert (old, new) == (2.0, 4.0) and "committed" in field and "A100" in field
     assert of_files["only"] == []
+    err = gpuplan("diff", plans / "old.toml", plans / "new.toml")[2]
+    assert "warning: the plans are of different logs" in err
+    assert "different logs" not in gpuplan("diff", plans / "old.toml", plans / "old.toml")[2]
     out = " ".join(gpuplan("diff", plans / "old.toml", plans / "new.toml")[1].split())
     assert "monthly cost" in out and "GPUs, committed" in out
 

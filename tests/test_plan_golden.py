@@ -34,6 +34,7 @@ def golden_module():
         "p6_defer",
         "p7_spot_serverless",
         "p8_budget",
+        "p4_philly_a",
     ],
 )
 def test_programs_agree(shared, name):

@@ -1,13 +1,14 @@
 """``plan.toml`` and ``gpuplan plan --keep``: what is written, what stays, what moves, mistakes."""
 
 import json
+import re
 import tomllib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from support_plan import jobs_from, market, program_of
-from support_traces import write_trace
+from support_traces import START, write_trace
 
 from gpuplan.planner.plan.growth import plan_growths
 from gpuplan.planner.plan.kept import OldPlan, keep_plan
@@ -197,6 +198,17 @@ def test_a_lever_that_is_gone_moves_what_used_it(steps, tmp_path, gpuplan):
     assert all(row["moved"] and row["worth_usd_per_month"] is None for row in rows)
 
 
+def test_a_condition_of_the_file_is_not_called_an_option_that_was_typed(steps, tmp_path, gpuplan):
+    file = tmp_path / "plan.toml"
+    spot = ("--spot", "num_gpus > 1", "--spot-price", "0.5")
+    assert gpuplan("plan", steps, *BOTH, *spot, "-o", file)[0] == 0
+    file.write_text(file.read_text().replace("num_gpus > 1", "no_such > 3"))
+    code, _, err = gpuplan("plan", steps, "--keep", file)
+    assert code == 3 and "plan.toml: options.spot" in err and "--spot" not in err
+    code, _, err = gpuplan("plan", steps, "--keep", file, "--spot", "none_such > 3")
+    assert code == 2 and "--spot" in err
+
+
 def test_worth_is_the_difference_of_two_programs():
     # The old plan committed to none and put b on demand; both changes are worth something.
     hours = [3600.0 * h for h in range(40)]
@@ -308,8 +320,9 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
     good = file.read_text()
 
     def refused(old, new):
-        assert old in good
-        file.write_text(good.replace(old, new, 1))
+        assert old is None or old in good
+        text = good.replace("A100", "B100") if old is None else good.replace(old, new, 1)
+        file.write_text(text)
         code, _, err = gpuplan("plan", steps, "--keep", file)
         assert code == 3, err
         return " ".join(err.split())
@@ -326,6 +339,21 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
     )
     assert "class.0.width_bucket: found '3'" in refused('bucket = "2-4"', 'bucket = "3"')
     assert "expected the name of a [[type]]" in refused('gpu_type = "A100"', 'gpu_type = "B"')
+    term = "type.0.commit_usd: found 'banana': expected a term such as 1y"
+    assert term in refused('commit_usd = { "" =', 'commit_usd = { "banana" =')
+    assert "begin: found 'soon', expected a date and time such as 2026-01-31T00" in refused(
+        re.search("begin = .*", good)[0], 'begin = "soon"'
+    )
+    assert "options.holdout: found 3, expected a number <= 1.0 next" in refused(
+        "holdout = 0.3", "holdout = 3"
+    )
+    assert "commitment.0.until: found 2020-01-01 00:00:00, expected a time after begin" in refused(
+        "usd_per_gpu_h = 0.9",
+        "usd_per_gpu_h = 0.9\nbegin = 2021-01-01T00:00:00\nuntil = 2020-01-01T00:00:00",
+    )
+    assert "the plan is of B100, and this log names A100 next: a plan of this log" in refused(
+        None, None
+    )
     assert "not TOML" in refused("[plan]", "[plan")
     assert "has no sha256" in refused("sha256", "# sha256")
     file.write_text("")
@@ -335,3 +363,32 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
     file.write_text(good)
     code, _, err = gpuplan("plan", steps, "--keep", file, "-o", file)
     assert code == 3 and "input" in err and file.read_text() == good
+
+
+def test_a_commitment_of_a_price_book_stays_until_it_ends(tmp_path, answer):
+    book, file, later = (tmp_path / name for name in ("book.toml", "plan.toml", "later.toml"))
+    book.write_text(
+        '[[commitment]]\ngpu_type = "A100"\ngpus = 5\nusd_per_gpu_h = 0.8\n'
+        f"from = 2020-01-01\nuntil = {START.year + 1}-06-01\n"
+        '[[price]]\ngpu_type = "A100"\nkind = "on_demand"\nusd_per_gpu_h = 1.29\n'
+    )
+    first = write_steps(tmp_path / "a.parquet", 6)
+    results = answer(first, "--contracts", book, "-o", file)["results"]
+    committed = next(row for row in results["markets"] if row["name"] == "committed")
+    assert committed["gpus"] == 2  # planned as if the term had ended
+    (written,) = read_plan(file).commitment
+    assert (written.gpus, written.usd_per_gpu_h, written.term) == (5, 0.8, "")
+    assert written.until is not None and written.until.year == START.year + 1
+    longer = write_steps(tmp_path / "b.parquet", 12)
+    held = answer(longer, "--keep", file, "--hysteresis", "0", "-o", later)["results"]
+    committed = next(row for row in held["markets"] if row["name"] == "committed")
+    assert committed["gpus"] == 5
+    assert committed["usd_per_month"] == pytest.approx(5 * 0.8 * 730.5)
+    assert read_plan(later).commitment == [written]
+    again = answer(longer, "--keep", file, "--contracts", book, "-o", later)["results"]
+    assert read_plan(later).commitment == [written]
+    assert again["usd_per_month"] == pytest.approx(held["usd_per_month"])
+    ended = write_steps(tmp_path / "c.parquet", 12, begin=600 * 86400.0)
+    free = answer(ended, "--keep", file)["results"]
+    committed = next(row for row in free["markets"] if row["name"] == "committed")
+    assert committed["gpus"] == 2

@@ -46,6 +46,8 @@ def refused(gpuplan, days):
         (("--by", "nothing"), "no column 'nothing' next: --by class, group"),
         (("--owned", "128"), "such as A100=32@0.90 (and --gpu A100 where the log names no GPU"),
         (("--owned", "A100=4"), "the log names no GPU types next: --gpu A100 as well"),
+        (("--growth", "1e9%"), "--growth '1e9%': expected at most 1,000%"),
+        (("--growth", "0%:1001%"), "--growth '1001%': expected at most 1,000%"),
         (("--on-demand", "nan"), "--on-demand must be a finite number, got 'nan'"),
     ],
 )
@@ -65,7 +67,6 @@ def test_services_have_no_run_time_to_rank_them_by(refused, tmp_path):
         (("--cluster", "1"), "next: --cluster 2 or more, or --where"),
         (("--target", "mean_jct <= 1m"), "a mean time of 1 min cannot be met: on the fastest"),
         (("--target", "mean_jct <= 1m"), "it is 2 h, and the jobs of"),
-        (("--target", "p95_wait <= 1s"), "in the replay it is 1.5 min at best next: --target"),
         (("--budget", "$1/month"), "the cheapest plan costs $"),
     ],
 )
@@ -97,6 +98,32 @@ def test_levers_that_no_job_fits_are_named(gpuplan, days):
     spot = ("--spot", "true", "--spot-price", "0.5", "--spot-hazard", "9/1s")
     code, _, err = gpuplan("plan", days, *BOTH, *spot)
     assert code == 0 and "no job is put on spot GPUs: at 3.24e+04 losses" in err
+
+
+def test_lending_without_a_pool_says_that_there_is_none(gpuplan, days):
+    code, out, err = gpuplan("plan", days, "--on-demand", "1.29", "--lend", "0.5")
+    assert code == 0, err
+    assert "No GPU is owned or committed to, so there is none to lend." in " ".join(out.split())
+
+
+@pytest.mark.parametrize(("usd", "is_dear"), [("1.29", True), ("1.28", False)])
+def test_spot_that_is_not_cheaper_is_named(gpuplan, days, usd, is_dear):
+    code, _, err = gpuplan("plan", days, *BOTH, "--spot", "true", "--spot-price", usd)
+    assert code == 0, err
+    assert ("--spot-price 1.29 is not below the 1.29 on demand" in err) == is_dear
+
+
+def test_a_cluster_without_a_type_of_the_log_is_told_as_one_value(gpuplan, tmp_path):
+    hours = [HOUR * hour for hour in range(40)]
+    trace = write_trace(
+        tmp_path / "t.parquet", hours, [HOUR] * 40, [8.0, 4.0] * 20, gpu_type=["A100", "T4"] * 20
+    )
+    code, _, err = gpuplan("plan", trace, *BOTH, "--cluster", "A100=3x4")
+    message = " ".join(err.split())
+    assert code == 4 and "(types that --cluster does not name have none)" in message
+    assert "next: --cluster A100=3x4,T4=4 or more" in message
+    code, _, err = gpuplan("plan", trace, *BOTH, "--cluster", "A100=3x4,T4=4")
+    assert code == 0, err
 
 
 def test_a_short_part_held_out_is_named(gpuplan, days):

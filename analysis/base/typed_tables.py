@@ -12,6 +12,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 
 WORDS = {
+    "datetime": "a date and time such as 2026-01-31T00:00:00Z",
     "int": "a whole number", "float": "a number", "str": "text", "object": "a table",
     "array": "a list", "bool | str": "yes or no",
 }  # fmt: skip
@@ -87,6 +88,8 @@ def _explained(root: type, keys: Sequence[str], value: Any, message: str) -> str
         return f"{where}: has no {missing[1]}; expected {', '.join(_names_of(kind))}"
     if kinds := re.fullmatch(r"Expected `(.*?)(?: \| null)?`(?:, got .*)?( [<>]=? .*)?", text):
         text = WORDS.get(kinds[1], kinds[1]) + (kinds[2] or "")
+    elif text == "Invalid RFC3339 encoded datetime":
+        text = WORDS["datetime"]
     elif text == "Number out of range":
         text = "a smaller number"
     elif matching := re.fullmatch(r"Expected `str` matching regex '(.*)'", text):

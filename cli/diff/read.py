@@ -73,6 +73,20 @@ def check_comparable(before: Version, after: Version) -> None:
             )
 
 
+def other_logs(before: Version, after: Version) -> list[str]:
+    """Return that two plans are of different logs; empty where they are not, or are no plans."""
+    lines = []
+    for name, study in before.studies.items():
+        other = after.studies.get(name)
+        if study["command"] != "plan" or other is None:
+            continue
+        logs = [side["inputs"][0] for side in (study, other) if side["inputs"]]
+        if len({log["sha256"] for log in logs}) > 1:
+            old, new = (log["path"] for log in logs)
+            lines.append(f"the plans are of different logs, {old} and {new}")
+    return lines
+
+
 def read_version(path: Path) -> Version:
     """Read one document. Raises `InputError` where a file is not the JSON output of gpuplan."""
     data = read_small(path)  # once, since it may be a pipe

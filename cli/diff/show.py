@@ -14,6 +14,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.diff.bills import BILL, are_alike
 from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff, Only
 from gpuplan.cli.diff.gates import MANY, signed_share
+from gpuplan.cli.diff.read import other_logs
 from gpuplan.cli.diff.subjects import COST, JCT, SUBJECTS, WORKLOAD
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table, table
@@ -68,6 +69,7 @@ def report_of(
     ]
     warnings += [note for bill in comparison.bills.values() for note in bill.notes]
     warnings += _other_windows(comparison)
+    warnings += other_logs(comparison.old, comparison.new)
     tables = _tables(comparison, matter, others, tolerance, top, gates)
     studies = [lone for lone in comparison.only if not lone.name]
     return Report(

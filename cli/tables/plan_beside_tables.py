@@ -47,6 +47,8 @@ def lending_table(lending: PlanLending) -> Table:
 
 def lending_headline(lending: PlanLending) -> str:
     """Return the revenue, beside the bill."""
+    if not lending.types:
+        return "No GPU is owned or committed to, so there is none to lend."
     if not lending.usd_per_month:
         return "Idle GPUs are too few, or too hard to foresee, to be lent."
     return (

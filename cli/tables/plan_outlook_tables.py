@@ -94,7 +94,7 @@ def decided_by(
     if decision.name == "owned":
         return "they take work first and cost nothing more"
     if decision.name == "committed":
-        return _why_committed(decision, intervals, use)
+        return f"{_why_committed(decision, intervals, use)}{_terms_words(decision, use)}"
     if decision.name == "on_demand":
         if use is None or not use.mean_gpus:
             return "not needed"
@@ -144,6 +144,28 @@ def _why_committed(
         if row.gpu_type == decision.gpu_type:
             return f"{pays}; {_gpus(row.low_gpus, row.high_gpus)} in resamples"
     return pays
+
+
+def term_words(term: str) -> str:
+    """Return a term as people say it: ``3 years``, ``6 months``."""
+    number, unit = int(term.rstrip("ymo")), "year" if term.endswith("y") else "month"
+    return counted(number, unit)
+
+
+def _terms_words(decision: DecidedPart, use: MarketUse | None) -> str:
+    """Return the term of a commitment with its price, and what the others would cost."""
+    words = ""
+    if decision.term and use is not None and decision.usd_per_gpu_h is not None:
+        words = f"; for {term_words(decision.term)} at {show_price(decision.usd_per_gpu_h)}"
+    for other in decision.other_terms:
+        name = f"for {term_words(other.name)}" if other.name else "without a term"
+        if other.gpus is None or other.more_usd_per_month is None:
+            continue
+        more = f"{show_about_usd(abs(other.more_usd_per_month))} a month"
+        less = "more" if other.more_usd_per_month >= 0 else "less"
+        gpus = show_number(round(other.gpus))
+        words += f"; {name} at {show_price(other.usd_per_gpu_h)} {gpus} GPUs, {more} {less}"
+    return words
 
 
 def _gpus(low: float, high: float) -> str:

@@ -53,12 +53,13 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
     if holdout is None:
         return ""
     plan = holdout.plan
+    counted = " not deferred" if results.deferred_jobs else ""
     part = f"the last {holdout.share:.0%} of the log"
     tried = (
         f"a plan of the first {1 - holdout.share:.0%}"
         f"{_other_commitment(results, plan.committed_gpus)} cost "
-        f"{show_about_usd(plan.usd_per_month)} a month, {show_duration(plan.mean_time_s)} per job, "
-        f"P95 wait {show_duration(plan.p95_wait_s)}"
+        f"{show_about_usd(plan.usd_per_month)} a month, {show_duration(plan.mean_time_s)} per "
+        f"job{counted}, P95 wait {show_duration(plan.p95_wait_s)}"
     )
     if has_budget or holdout.saved is not False:
         return f"On {part}, {tried}: confirmed."
@@ -173,9 +174,10 @@ def holdout_table(results: PlanResults) -> Table:
         if holdout.hindsight is not None:
             rows.append(_HoldoutRow("hindsight, without waits", holdout.hindsight))
 
+    times = "; times of jobs not deferred" if results.deferred_jobs else ""
     share = "" if holdout is None else f"{holdout.share:.0%}"
     return table(
-        f"On the last {share} of the log, which the plan has not seen",
+        f"On the last {share} of the log, which the plan has not seen{times}",
         rows,
         {"name": "what runs"},
         Column("cost.committed_gpus", "committed", show_number),

@@ -10,9 +10,10 @@ from gpuplan.cli.formats.units import (
     show_about_usd,
     show_between,
     show_duration,
+    show_price,
     show_share,
 )
-from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words
+from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words, term_words
 from gpuplan.cli.tables.plan_replay_tables import (
     at_once_name,
     cap_text,
@@ -34,8 +35,9 @@ SAME = 0.005
 
 def levers_table(results: PlanResults) -> Table:
     """Return what each lever is worth."""
+    stops = ", in which deferred jobs may stop and go on," if results.deferred_jobs else ","
     return table(
-        "What each lever is worth: $/month of the program, "
+        f"What each lever is worth: $/month of the program{stops} "
         f"{show_about_usd(results.program_usd_per_month)} with all",
         results.levers,
         Column("name", "lever", lambda name: LEVERS.get(name, name)),
@@ -87,12 +89,14 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         for use in results.markets
         if use.name == "committed"
     ]
+    terms = _terms(results)
     owned = sum(use.gpus for use in results.markets if use.name == "owned")
     commit = f"Commit to {_and(bought)}" if bought else "Commit to no GPU"
     recorded = results.recorded_committed_gpus
     if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
         of_all = " of all types" if len({use.gpu_type for use in results.markets}) > 1 else ""
         commit += f" ({recorded:,.0f}{of_all} with jobs as recorded)"
+    commit += terms
     if owned:
         commit += f" beside the {owned:,.0f} owned"
     if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
@@ -128,6 +132,22 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         )
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
+
+
+def _terms(results: PlanResults) -> str:
+    """Return for how long GPUs are committed to, and at which price; empty without a term."""
+    used = {use.gpu_type for use in results.markets if use.name == "committed"}
+    terms = {
+        (part.term, part.usd_per_gpu_h if len(used) == 1 else None): part.gpu_type
+        for part in results.outlook.decisions
+        if part.name == "committed" and part.term and part.gpu_type in used
+    }
+    words = []
+    for (term, usd), gpu_type in terms.items():
+        price = "" if usd is None else f" at {show_price(usd)}"
+        of_type = f" ({gpu_type})" if len(terms) > 1 and gpu_type else ""
+        words.append(f"{term_words(term or '')}{price}{of_type}")
+    return f" for {_and(words)}" if words else ""
 
 
 def _and(names: Sequence[str]) -> str:
@@ -203,7 +223,8 @@ def running_on(results: PlanResults) -> str:
 def _time(results: PlanResults, has_budget: bool) -> str:
     """Return the mean time as replayed against the recorded one, under a budget with its range."""
     if results.deferred_jobs == results.jobs:
-        return "Every job is deferred, so no time of a job is planned."
+        none = "Every job is deferred, so no time of a job is planned."
+        return f"{none}{_deferred_words(results)}"
     replay, today_s = results.replay, results.today.mean_time_s
     planned, today = show_duration(_planned_s(results)), show_duration(today_s)
     has_waits = results.today.jobs_without_wait < results.jobs
@@ -217,7 +238,20 @@ def _time(results: PlanResults, has_budget: bool) -> str:
             ends = show_between(low, high, show_duration)
             between = f" ({ends} in {resampled_words(intervals)})"
     without = " without waits" if replay is None else ""
-    return f"Mean time {planned} per job{without}{between}, {compared}."
+    per_job, deferred = f"per job{without}", ""
+    if results.deferred_jobs:
+        counted_jobs = results.jobs - results.deferred_jobs
+        per_job = f"{per_job} of the {counted_jobs:,} that are not deferred"
+        deferred = _deferred_words(results)
+    return f"Mean time {planned} {per_job}{between}, {compared}.{deferred}"
+
+
+def _deferred_words(results: PlanResults) -> str:
+    """Return how long deferred jobs wait, in a sentence; empty where they were not replayed."""
+    wait_s = None if results.replay is None else results.replay.deferred_wait_s
+    if wait_s is None:
+        return ""
+    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} in the mean."
 
 
 def _assumed(results: PlanResults) -> str:

@@ -54,6 +54,7 @@ class ReplayedPurchase:
         mean_wait_s, p95_wait_s: of these, for GPUs.
         peak_on_demand_gpus: most GPUs rented at once.
         slower_classes: classes that waits push over ``--slower``.
+        deferred_wait_s: mean time that deferred jobs wait to start; null without any.
     """
 
     usd_per_month: float
@@ -62,6 +63,7 @@ class ReplayedPurchase:
     p95_wait_s: float
     peak_on_demand_gpus: int
     slower_classes: tuple[str, ...]
+    deferred_wait_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ def prove(
 def replay_of(decision: PlanDecision) -> ReplayedPurchase:
     """Return what the replay of a plan came to."""
     run = decision.run
+    deferred_s = run.wait_s[~run.is_planned]
     return ReplayedPurchase(
         usd_per_month=run.usd_per_month(),
         mean_time_s=run.measured_s(MEAN_TIME_TARGET),
@@ -155,6 +158,7 @@ def replay_of(decision: PlanDecision) -> ReplayedPurchase:
         p95_wait_s=run.measured_s(P95_WAIT_TARGET),
         peak_on_demand_gpus=sum(run.peak_leased.values()),
         slower_classes=slower_classes(decision),
+        deferred_wait_s=float(deferred_s.mean()) if deferred_s.size else None,
     )
 
 

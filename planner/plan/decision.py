@@ -22,6 +22,7 @@ from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, purchase
 from gpuplan.planner.plan.refusals import refuse_capped_budget
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
+from gpuplan.planner.plan.target_search import TargetSearch
 from gpuplan.planner.plan.targets import MEAN_WAIT_TARGET, TimeTarget
 
 MOST_ROUNDS = 4
@@ -82,8 +83,32 @@ def decide(
     Raises:
         InfeasibleError: no plan meets the limits or the target.
     """
-    decision = without_waits = _within_budget(program, terms)
-    program = decision.bought.program
+    without_waits = _within_budget(program, terms)
+    program = without_waits.bought.program
+    try:
+        decision = _with_waits(program, without_waits, terms)
+    except InfeasibleError:  # with the waits of a plan on the way; another has fewer
+        if target is None:
+            raise
+        decision = _searched(program, without_waits, terms, target)
+    if old is not None:
+        anew = decision.bought
+        bought, kept = keep_plan(anew, old)
+        decision = replace(_replayed(bought, terms), anew=anew, kept=kept)
+    if _has_cap(program) or (target is not None and target.is_of_waits):
+        return _capped(decision, terms, target)
+    return decision
+
+
+def _with_waits(
+    program: PlanProgram, without_waits: PlanDecision, terms: RentingTerms
+) -> PlanDecision:
+    """Return a plan whose limit on the mean time counts the waits of its replay.
+
+    Raises:
+        InfeasibleError: no plan meets the limits with the waits of one of the plans on the way.
+    """
+    decision = without_waits
     limit_s = program.limits.mean_time_s
     wait_s = 0.0
     for _ in range(0 if limit_s is None else MOST_ROUNDS):
@@ -97,12 +122,6 @@ def decide(
             decision = replace(without_waits, bought=replace(without_waits.bought, program=tighter))
             continue
         decision = _replayed(purchase(tighter, decision.bought.exact.start), terms)
-    if old is not None:
-        anew = decision.bought
-        bought, kept = keep_plan(anew, old)
-        decision = replace(_replayed(bought, terms), anew=anew, kept=kept)
-    if _has_cap(program) or (target is not None and target.is_of_waits):
-        return _capped(decision, terms, target)
     return decision
 
 
@@ -130,6 +149,26 @@ def _within_budget(program: PlanProgram, terms: RentingTerms) -> PlanDecision:
     return decision
 
 
+def _searched(
+    program: PlanProgram, decision: PlanDecision, terms: RentingTerms, target: TimeTarget
+) -> PlanDecision:
+    """Return the plan with the fewest more commitments that meets a target in its replay.
+
+    Raises:
+        InfeasibleError: none was found.
+    """
+
+    def replayed(program: PlanProgram) -> tuple[Purchase, PlanRun]:
+        tried = _replayed(purchase(program, decision.bought.exact.start), terms)
+        return tried.bought, tried.run
+
+    limit_s = program.limits.mean_time_s
+    if limit_s is None or target.is_of_waits:
+        limit_s = target.limit(program.columns.now_s)
+    search = TargetSearch(program, target, limit_s, replayed)
+    return _replayed(search.found((decision.bought, decision.run)), terms)
+
+
 def _is_within(bought: Purchase, limit_s: float) -> bool:
     """Return whether a plan has a mean time within a bound, before and after rounding."""
     return max(bought.exact.mean_time_s, bought.whole.mean_time_s) <= limit_s
@@ -149,6 +188,11 @@ def _capped(decision: PlanDecision, terms: RentingTerms, target: TimeTarget | No
     chosen: CappedRun | None = runs[-1]
     caps = None
     if target is not None and target.is_of_waits:
+        if all(capped.run.measured_s(target) > target.limit(0.0) for capped in runs):
+            more = _searched(decision.bought.program, decision, terms, target)
+            decision = replace(more, anew=decision.anew, kept=decision.kept)
+            committed = decision.bought.whole.committed
+            runs = capped_runs(decision.run, decision.assigned, committed, terms)
         runs, chosen = choose_cap(runs, target, decision.assigned, committed, terms)
         caps = chosen.by_type
     rows = tuple(capped.row(chosen) for capped in runs)

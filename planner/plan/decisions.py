@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.market_use import MarketUse
@@ -23,6 +24,25 @@ ROUNDING = 1e-9
 TRIAL = 0.01
 """By so much is a price below its bound when it is tried."""
 MOST_TRIALS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTerm:
+    """A term of commitments that the plan does not take.
+
+    Attributes:
+        name: ``1y``; empty without one.
+        usd_per_gpu_h: its price.
+        gpus: to commit to at this price; null where that meets no limits.
+        usd_per_month: of the program at this price alone, as are the next ones.
+        more_usd_per_month: than with the term of the plan.
+    """
+
+    name: str
+    usd_per_gpu_h: float
+    gpus: float | None
+    usd_per_month: float | None
+    more_usd_per_month: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,9 @@ class DecidedPart:
         wider_jobs: of these, on more GPUs than recorded.
         classes: of these jobs, by GPU-hours.
         least_checkpoint_s, most_checkpoint_s: work between checkpoints.
+        term: of the commitment, ``3y``; empty without one.
+        usd_per_gpu_h: price of a committed GPU.
+        other_terms: of commitments, that are not taken.
         leave_s: run times after which jobs leave containers, ascending; infinite ones left out.
     """
 
@@ -57,6 +80,9 @@ class DecidedPart:
     least_checkpoint_s: float | None = None
     most_checkpoint_s: float | None = None
     leave_s: tuple[float, ...] = field(default=())
+    term: str | None = None
+    usd_per_gpu_h: float | None = None
+    other_terms: tuple[OtherTerm, ...] = field(default=())
 
 
 def plan_decisions(
@@ -98,11 +124,40 @@ def _pool_decisions(bought: Purchase, number: int, rented_share: float) -> list[
         price = float(bought.exact.price[number] @ program.weights)
         is_capped = bool(is_full and price > market.committed_usd * (1 + ROUNDING))
         decisions.append(
-            DecidedPart(COMMITTED, gpu_type, pays_above_share=above, is_capped=is_capped)
+            DecidedPart(
+                COMMITTED,
+                gpu_type,
+                pays_above_share=above,
+                is_capped=is_capped,
+                term=market.term,
+                usd_per_gpu_h=market.committed_usd,
+                other_terms=_other_terms(bought, number),
+            )
         )
     if market.on_demand_usd is not None:
         decisions.append(DecidedPart(ON_DEMAND, gpu_type, time_share=rented_share))
     return decisions
+
+
+def _other_terms(bought: Purchase, number: int) -> tuple[OtherTerm, ...]:
+    """Return what each term that is not taken would come to, with the other types as offered."""
+    program = bought.free
+    columns = program.columns
+    market = columns.markets[number]
+    terms = []
+    for name, usd in market.commit_usd.items():
+        if name == market.term:
+            continue
+        with_term = replace(market, commit_usd={name: usd})
+        markets = (*columns.markets[:number], with_term, *columns.markets[number + 1 :])
+        plan = best(replace(program, columns=replace(columns, markets=markets)), bought.exact.start)
+        if plan is None:
+            terms.append(OtherTerm(name, usd, None, None, None))
+            continue
+        more = plan.usd_per_h - bought.exact.usd_per_h
+        gpus = market.held + float(plan.committed[number])
+        terms.append(OtherTerm(name, usd, gpus, plan.usd_per_h * MONTH_H, more * MONTH_H))
+    return tuple(terms)
 
 
 def _route_decisions(bought: Purchase, assigned: AssignedJobs, number: int) -> list[DecidedPart]:

@@ -52,7 +52,8 @@ class HeldOutPlan:
         usd_per_month: what it costs.
         program_usd_per_month: by the program, without waits and billing steps.
         committed_gpus: for the whole time, with those of terms that go on.
-        mean_time_s: of the jobs submitted in it, from submission to end.
+        mean_time_s: of the jobs submitted in it, from submission to end; those of ``--defer`` left
+            out, also where a plan does not defer them.
         mean_wait_s, p95_wait_s: of these, for GPUs.
     """
 
@@ -264,6 +265,7 @@ def _tried(
     """Return the replay of a plan of the first jobs on all of them, and what the rest came to."""
     fit, bought = decision.bought.program.columns, decision.bought
     jobs = columns.jobs
+    counted = ~jobs.is_deferred  # whatever this plan does with the others
     if not fit.has_deferred and fit.within_s == 0:  # the plan does not defer any
         jobs = replace(jobs, is_deferred=np.zeros(jobs.size, bool))
         none = np.zeros_like(columns.arrived)
@@ -284,9 +286,9 @@ def _tried(
         usd_per_month=run.usd_per_month(part.begin_s, part.end_s),
         program_usd_per_month=float(program_usd),
         committed_gpus=float(committed.sum() + sum(market.held for market in columns.markets)),
-        mean_time_s=run.measured_s(MEAN_TIME_TARGET, part.begin_s),
-        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, part.begin_s),
-        p95_wait_s=run.measured_s(P95_WAIT_TARGET, part.begin_s),
+        mean_time_s=run.measured_s(MEAN_TIME_TARGET, part.begin_s, counted),
+        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, part.begin_s, counted),
+        p95_wait_s=run.measured_s(P95_WAIT_TARGET, part.begin_s, counted),
     )
 
 

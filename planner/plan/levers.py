@@ -63,7 +63,8 @@ def without_deferral(program: PlanProgram) -> PlanProgram:
         services=columns.services,
         bins=columns.bins,
     )
-    return plan_program(at_once, program.limits, weights=program.weights)
+    same = plan_program(at_once, program.limits, weights=program.weights)
+    return replace(same, least_committed=program.least_committed)
 
 
 def with_levers(

@@ -123,6 +123,7 @@ class _ProgramRows:
         for number in range(len(self.markets)):
             self._add_type(number)
         self._add_shares()
+        self._add_least_committed()
         rate = columns.rate_per_s
         total = float(rate.sum())
         weights = rate[columns.class_of[self.used]] * columns.time_s[self.used]
@@ -231,6 +232,12 @@ class _ProgramRows:
         for number in range(len(self.plan.columns.classes)):
             rows = np.flatnonzero(class_of == number)
             self._add(("class", number), rows, np.ones(rows.size), 1.0, 1.0)
+
+    def _add_least_committed(self) -> None:
+        least = self.plan.least_committed
+        for number, at in self.commits.items():
+            if least is not None and least[number] > 0:
+                self._add(("least", number), np.array([at]), np.ones(1), float(least[number]), inf)
 
     def _add_slower(self, slower: float) -> None:
         columns = self.plan.columns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,18 +20,22 @@ from gpuplan.analysis.base.typed_tables import typed_tables
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.storage.toml_source import parse_toml, statements
 from gpuplan.analysis.storage.toml_text import toml_pairs
+from gpuplan.planner.money.commitment_texts import months_of_term
 from gpuplan.planner.plan.classes import BUCKETS
 from gpuplan.planner.plan.routes import ROUTES
 
 FORM = 1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 A_PLAN = "a plan written by gpuplan plan"
 WRITE = "write it again: gpuplan plan LOG ... -o plan.toml"
+REPLAYED = "replayed_"
+"""Before the names of the results of a replay."""
 SAME_SHARE = 1e-6
 PLACE = re.compile(r"(?P<table>[a-z]+)(?:\.(?P<entry>\d+))?(?:\.(?P<key>\w+))?")
 ROUTE_NAMES = tuple(route.name for route in ROUTES)
 
 Amount = Annotated[float, Meta(ge=0, le=1e18)]
-Share = Annotated[float, Meta(ge=0, le=1 + SAME_SHARE)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
@@ -89,11 +93,13 @@ class PlanOptions(PlanTable, frozen=True):
 
 
 class PlanTotals(PlanTable, frozen=True):
-    """Results of a plan as `PlanResults` has them."""
+    """Results of a plan as `PlanResults` has them, and those of its replay, with waits."""
 
     usd_per_month: Amount | None = None
     program_usd_per_month: Amount | None = None
     mean_time_s: Amount | None = None
+    replayed_usd_per_month: Amount | None = None
+    replayed_mean_time_s: Amount | None = None
     saving_share: float | None = None
     confirmed: bool | None = None
 
@@ -118,8 +124,8 @@ class PlanCommitment(PlanTable, frozen=True):
         gpu_type: as the log names it.
         gpus: how many.
         usd_per_gpu_h: paid whether they are used or not.
-        term: as `TermOffer.name` has it; empty without one.
-        begin, until: of the term; None without one.
+        term: as `TermOffer.name` has it; empty without one, and of a commitment of a price book.
+        begin, until: of the term, or of the price book; None without one.
     """
 
     gpu_type: str
@@ -156,7 +162,7 @@ class PlannedShares(PlanTable, frozen=True):
     name: str
     gpu_type: str
     width_bucket: str
-    routes: dict[str, Share]
+    routes: dict[str, Amount]
     jobs: Count = 0
     recorded_time_s: Amount = 0.0
     mean_time_s: Amount = 0.0
@@ -189,8 +195,15 @@ class PlanFile(PlanTable, frozen=True, rename={"classes": "class", "types": "typ
             each.pop("checkpoint_every_s", None)
         log = {"path": self.plan.log, "sha256": self.plan.sha256, "rows": self.plan.jobs}
         prices = [{"gpu_type": each.pop("name"), **each} for each in plan["type"]]
+        totals = plan.get("results", {})
+        replay = {
+            name: totals.pop(f"{REPLAYED}{name}")
+            for name in ("usd_per_month", "mean_time_s")
+            if f"{REPLAYED}{name}" in totals
+        }
         results = {
-            **plan.get("results", {}),
+            **totals,
+            **({"replay": replay} if replay else {}),
             "jobs": origin.get("jobs", 0),
             "markets": plan.get("market", []),
             "classes": classes,
@@ -254,11 +267,19 @@ def _check(plan: PlanFile) -> None:
         at, twice = _repeated(names)
         if twice is not None:
             raise UsageError(f"{table}.{at}: {twice!r} is given twice")
+    for at, priced in enumerate(plan.types):
+        for term in priced.commit_usd:
+            months_of_term(term or None, term, f"type.{at}.commit_usd: found")
     types = {each.name for each in plan.types}
     for at, commitment in enumerate(plan.commitment):
         _check_type(f"commitment.{at}.gpu_type", commitment.gpu_type, types)
-        if (commitment.until is None) != (not commitment.term):
-            raise UsageError(f"commitment.{at}.until: a term has an end, and no term has none")
+        begin, until = commitment.begin, commitment.until
+        if until is None and commitment.term:
+            raise UsageError(f"commitment.{at}.until: a term has an end, and this one has none")
+        if begin is not None and until is not None and in_utc(until) <= in_utc(begin):
+            raise UsageError(
+                f"commitment.{at}.until: found {until}, expected a time after begin, {begin}"
+            )
     for at, each in enumerate(plan.classes):
         _check_type(f"class.{at}.gpu_type", each.gpu_type, types)
         if each.width_bucket not in BUCKETS:
@@ -274,6 +295,16 @@ def _check(plan: PlanFile) -> None:
         total = sum(each.routes.values())
         if abs(total - 1) > SAME_SHARE:
             raise UsageError(f"class.{at}.routes: the shares add up to {total:.6g}, expected 1")
+
+
+def instant(us: int) -> datetime:
+    """Return microseconds since 1970 as a time."""
+    return EPOCH + timedelta(microseconds=us)
+
+
+def in_utc(time: datetime) -> datetime:
+    """Return a time with its zone; one without a zone is in UTC."""
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _check_type(key: str, gpu_type: str, types: Iterable[str]) -> None:

@@ -50,6 +50,8 @@ class PlanProgram:
         used: the columns that are not dominated.
         outside_usd_per_h: of a whole class outside the pool; shape (r,).
         most_share: most of a class on each route; None for all of it; shape (r,).
+        least_committed: fewest GPUs to commit to by type, so that fewer jobs wait for others; None
+            for none.
     """
 
     columns: RouteColumns
@@ -58,6 +60,7 @@ class PlanProgram:
     used: IntArray
     outside_usd_per_h: FloatArray
     most_share: FloatArray | None = None
+    least_committed: FloatArray | None = None
 
     @property
     def owned(self) -> FloatArray:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.optimum import optimum
 from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.targets import time_above, time_text
@@ -109,3 +111,15 @@ def refuse_capped_budget(budget_usd: float, least_usd: float) -> InfeasibleError
         f"${least_usd:,.0f} a month in the replay\n"
         f"  next: --budget '${np.ceil(least_usd):.0f}/month', or a smaller --cluster"
     )
+
+
+def least_cluster(columns: RouteColumns) -> str:
+    """Return a cluster that every job fits as recorded, as ``--cluster`` takes it."""
+    type_names = columns.jobs.gpu_type.to_numpy()
+    shapes = []
+    for gpu_type, market in zip(columns.types, columns.markets, strict=True):
+        widest = float(columns.jobs.gpus[type_names == gpu_type].max(initial=0.0))
+        nodes = ceil(max(widest, market.cap or 0.0) / market.step)
+        shape = f"{nodes}x{market.step}" if market.step > 1 else f"{nodes}"
+        shapes.append(f"{gpu_type}={shape}" if gpu_type else shape)
+    return ",".join(shapes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.refusals import least_cluster
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, RouteSettings
 from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.plan.spot_record import joined
@@ -175,9 +175,18 @@ class PlanRun:
         by_type = (sum(of.usd_per_h(begin_s, end_s, drains=drains).values()) for of in self.types)
         return sum(by_type) * MONTH_H
 
-    def measured_s(self, target: TimeTarget, begin_s: float = 0.0) -> float:
-        """Return what jobs submitted from some time on came to, as a target measures it."""
-        counted = self.is_planned & (self.columns.jobs.submit_s >= begin_s)
+    def measured_s(
+        self, target: TimeTarget, begin_s: float = 0.0, among: BoolArray | None = None
+    ) -> float:
+        """Return what jobs submitted from some time on came to, as a target measures it.
+
+        Args:
+            target: its measure.
+            begin_s: seconds after the first submission.
+            among: jobs that count; None for all that are not deferred; shape (n,).
+        """
+        among = self.is_planned if among is None else among
+        counted = among & (self.columns.jobs.submit_s >= begin_s)
         times = (self.wait_s if target.is_of_waits else self.time_s)[counted]
         if not times.size:
             return 0.0
@@ -234,9 +243,10 @@ def replay_plan(
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error
-            least = _least_cluster(joint, cluster, gpu_type)
+            none = "" if cap else " (types that --cluster does not name have none)"
             raise InfeasibleError(
-                f"--cluster: {what}\n  next: --cluster {least} or more, or --where to leave such "
+                f"--cluster: {what}{none if gpu_type else ''}\n"
+                f"  next: --cluster {least_cluster(columns)} or more, or --where to leave such "
                 "jobs out"
             ) from error
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
@@ -273,14 +283,6 @@ def deferred_start_s(
         run = run_plan(joint, JointCluster(fixed), f"deferred {gpu_type}".strip())
         start_s[rows[later]] = run.start_us[is_job][later] / MICROS
     return start_s
-
-
-def _least_cluster(jobs: JointJobs, cluster: JointCluster, gpu_type: str) -> str:
-    """Return the least cluster that every job on the pool fits, as ``--cluster`` takes it."""
-    widest = float(jobs.pool_gpus[jobs.pool_us >= 0].max(initial=0.0))
-    nodes = ceil(widest / cluster.node)
-    shape = f"{nodes}x{cluster.node}" if cluster.node > 1 else f"{nodes}"
-    return f"{gpu_type}={shape}" if gpu_type else shape
 
 
 def _cluster(

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 
 import numpy as np
 
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.planner.money.gpus_in_use import GpusInUse
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.market_use import gpus_between, held_between
 from gpuplan.simkit.arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class TermToday:
+    """A commitment of a price book that is in force at the end of the log.
+
+    Attributes:
+        gpus: how many.
+        usd_per_gpu_h: paid for each hour of each.
+        begin, until: of it, in UTC; null where the book has no date.
+    """
+
+    gpus: int
+    usd_per_gpu_h: float
+    begin: datetime | None
+    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +40,14 @@ class CommittedToday:
         gpus: how many.
         usd_per_month: that they cost, used or not.
         until: the day on which the last of them ends; empty where none is known.
+        terms: each of them; empty where they are not of a price book.
     """
 
     gpu_type: str
     gpus: int
     usd_per_month: float
     until: str
+    terms: Hidden[tuple[TermToday, ...]] = ()
 
 
 def recorded_usd_per_h(

@@ -64,11 +64,14 @@ def _bad_sizes(text: str) -> UsageError:
     )
 
 
+MOST_GROWTH = 10.0
+
+
 def parse_growth(text: str, flag: str = "--growth") -> float:
     """Return 0.2 for ``20%`` or ``0.2``.
 
     Raises:
-        UsageError: the text is not a number, or a number that must be a percentage.
+        UsageError: the text is not a number, a number that must be a percentage, or too large.
     """
     is_percent = text.strip().endswith("%")
     try:
@@ -77,6 +80,8 @@ def parse_growth(text: str, flag: str = "--growth") -> float:
         value = float("nan")
     if value != value or (not is_percent and abs(value) > 5):
         raise UsageError(f"{flag} {shortened(text)!r}: expected a percentage such as 20%")
+    if value > MOST_GROWTH:
+        raise UsageError(f"{flag} {shortened(text)!r}: expected at most {MOST_GROWTH:,.0%}")
     return value
 
 

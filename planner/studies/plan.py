@@ -9,10 +9,8 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H
-from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.frontier.budget import parse_budgets
-from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.plan.already_paid import already_paid
 from gpuplan.planner.plan.assignment import (
     AssignedJobs,
@@ -60,6 +58,8 @@ from gpuplan.planner.studies.plan_document import (
     with_options_of,
 )
 from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
+from gpuplan.planner.studies.plan_mistakes import check_same_types, of_file
+from gpuplan.planner.studies.plan_notes import dear_spot, long_terms, plan_notes
 from gpuplan.planner.studies.plan_results import (
     PlanClass,
     PlanResults,
@@ -73,14 +73,6 @@ from gpuplan.planner.studies.plan_services import (
     service_demand,
 )
 from gpuplan.simkit.arrays import FloatArray
-from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, SHORTEST
-
-QUEUES = {
-    FIRST_FIT: "the first in order of submission that fits starts",
-    FIFO: "they start in order of submission, and none passes another",
-    SHORTEST: "the one with the shortest recorded run time of those that fit starts",
-}
-"""Policies of the queue in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,17 +116,28 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         UsageError: a GPU type without a price, or options that do not fit together.
     """
     request.check()
-    keep, older = request.upkeep.keep, None
-    if keep is not None:
-        older = read_plan(keep)
-        request = with_options_of(request, older, keep)
-        request.check()
+    keep = request.upkeep.keep
+    if keep is None:
+        return _planned(request, None)
+    older = read_plan(keep)
+    try:
+        with_options = with_options_of(request, older, keep)
+        with_options.check()
+        return _planned(with_options, older)
+    except UsageError as error:
+        raise of_file(error, request, keep) from error
+
+
+def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
+    """Return the plan of a request, which stays with an older one if there is one."""
     request = request.with_levers
     budget_usd_per_h = _budget_usd_per_h(request.budget)
     speedup = None if request.speedup is None else load_speedup(request.speedup)
     trace = plan_trace(request)
     condition, within_s = request.defer or (None, 0.0)
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
+    if older is not None and request.upkeep.keep is not None:
+        check_same_types(older, request.upkeep.keep, jobs.gpu_type.unique().to_list())
     prices, offered, committed_today = markets_of(request, jobs)
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
@@ -181,13 +184,15 @@ def plan(request: PurchaseRequest) -> PlanAnswer:
         warnings=(
             *trace.notes,
             *((short,) if short and proof.holdout else ()),
+            *dear_spot(columns),
+            *long_terms(proof, jobs.window_s),
             *tail_words(proof.holdout, jobs.window_s),
             *notes_of_terms,
             *(record.text for record in records),
             *late,
             *unused_levers(columns, request.speedup),
         ),
-        notes=(*_notes(request, proof, prices), *paid.notes()),
+        notes=(*plan_notes(request, proof, prices), *paid.notes()),
         source=PlanSource(trace_input(trace), offered, proof.bought, older),
     )
 
@@ -333,28 +338,3 @@ def _classes(
         )
         for number, planned in enumerate(columns.classes)
     )
-
-
-def _notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> list[str]:
-    bought = proof.bought
-    columns = bought.program.columns
-    jobs = columns.jobs
-    notes = []
-    if prices.option == "assumed":
-        usd = prices.usd(None)
-        notes.append(
-            f"no price is given: GPUs are rented at an assumed ${usd:.2f} an hour; give "
-            "--on-demand USD, --prices builtin or --contracts FILE.toml"
-        )
-    if jobs.left_out:
-        notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
-    lacking = int(np.isnan(jobs.wait_s).sum())
-    if lacking:
-        notes.append(
-            f"{counted(lacking, 'job')} without a recorded wait count with their run time alone"
-        )
-    if columns.speedup is not None and columns.speedup.law is not None:
-        notes.append(f"widths rest on an assumed speedup, --speedup {request.speedup}")
-    if proof.decision is not None and proof.decision.tried:
-        notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
-    return notes

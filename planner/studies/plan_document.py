@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ from gpuplan.planner.plan.plan_file import (
     PlanOrigin,
     PlanTotals,
     PlanType,
+    in_utc,
+    instant,
 )
 from gpuplan.planner.plan.purchase import WHOLE, Purchase
 from gpuplan.planner.plan.routes import SPOT, checkpointing
@@ -48,17 +50,12 @@ from gpuplan.planner.requests.plan_texts import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace.input_files import InputFile
+    from gpuplan.planner.plan.today import CommittedToday
     from gpuplan.planner.studies.plan_results import PlanResults
 
 MONTHS_A_YEAR = 12
 DELAYS = ("provision_s", "release_s", "billing_s")
 """Of GPUs on demand, as requests and files name them."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def instant(us: int) -> datetime:
-    """Return microseconds since 1970 as a time."""
-    return EPOCH + timedelta(microseconds=us)
 
 
 def end_of(columns: RouteColumns) -> datetime:
@@ -210,7 +207,7 @@ def terms_of(
         for name, unused in held.items()
         if name not in markets
     ]
-    if plan.plan.end is not None and end < _in_utc(plan.plan.end):
+    if plan.plan.end is not None and end < in_utc(plan.plan.end):
         notes.append(
             f"{request.upkeep.keep}: the plan is of a log that ends on {plan.plan.end:%Y-%m-%d}, "
             f"this one ends on {end:%Y-%m-%d}"
@@ -224,11 +221,7 @@ def _in_force(plan: PlanFile, end: datetime) -> list[PlanCommitment]:
 
 def _until(commitment: PlanCommitment) -> datetime:
     assert commitment.until is not None
-    return _in_utc(commitment.until)
-
-
-def _in_utc(time: datetime) -> datetime:
-    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    return in_utc(commitment.until)
 
 
 def _gpus(commitments: Sequence[PlanCommitment]) -> float:
@@ -258,7 +251,7 @@ class PlanSource:
 
 def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults) -> PlanFile:
     """Return a plan as it is written."""
-    columns = source.bought.program.columns
+    columns, replay = source.bought.program.columns, results.replay
     end = end_of(columns)
     return PlanFile(
         plan=PlanOrigin(
@@ -275,11 +268,13 @@ def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults
             usd_per_month=float(results.usd_per_month),
             program_usd_per_month=float(results.program_usd_per_month),
             mean_time_s=float(results.mean_time_s),
+            replayed_usd_per_month=None if replay is None else float(replay.usd_per_month),
+            replayed_mean_time_s=None if replay is None else float(replay.mean_time_s),
             saving_share=None if results.saving_share is None else float(results.saving_share),
             confirmed=results.confirmed,
         ),
         types=[_type(name, source.markets[name]) for name in columns.types],
-        commitment=_commitments(source, end),
+        commitment=_commitments(source, end, results.today.committed),
         market=[
             PlanMarket(
                 use.name,
@@ -352,10 +347,26 @@ def _type(name: str, market: GpuMarkets) -> PlanType:
     )
 
 
-def _commitments(source: PlanSource, end: datetime) -> list[PlanCommitment]:
-    """Return the commitments whose term goes on, and those that the plan adds."""
+def _commitments(
+    source: PlanSource, end: datetime, today: Sequence[CommittedToday]
+) -> list[PlanCommitment]:
+    """Return the commitments whose term goes on, and those that the plan adds.
+
+    Those of the price book go on too, also where the plan has fewer GPUs.
+    """
     bought = source.bought
     commitments = [] if source.older is None else _in_force(source.older, end)
+    for of_type in today:
+        for in_force in of_type.terms:
+            commitment = PlanCommitment(
+                of_type.gpu_type,
+                float(in_force.gpus),
+                in_force.usd_per_gpu_h,
+                begin=in_force.begin,
+                until=in_force.until,
+            )
+            if in_force.until is not None and commitment not in commitments:
+                commitments.append(commitment)
     columns = bought.program.columns
     for number, name in enumerate(columns.types):
         market = source.markets[name]

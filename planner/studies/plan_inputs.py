@@ -11,7 +11,7 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
-from gpuplan.analysis.prices.contracts import OWNED
+from gpuplan.analysis.prices.contracts import ALWAYS_US, COMMITTED, FOREVER_US, OWNED
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.commitment_book import CommitmentBook
@@ -20,9 +20,10 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
 from gpuplan.planner.plan.markets import GpuMarkets
+from gpuplan.planner.plan.plan_file import instant
 from gpuplan.planner.plan.replay import LASTS_AT_MOST
 from gpuplan.planner.plan.spot_record import SpotRecord, spot_record
-from gpuplan.planner.plan.today import CommittedToday
+from gpuplan.planner.plan.today import CommittedToday, TermToday
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -73,7 +74,9 @@ def markets_of(
         usd_per_h = float(sum(count * usd for count, usd in committed))
         if gpus:
             usd_per_month = usd_per_h * MONTH_H
-            committed_today.append(CommittedToday(gpu_type, gpus, usd_per_month, until))
+            committed_today.append(
+                CommittedToday(gpu_type, gpus, usd_per_month, until, _terms(book, log_type))
+            )
         rented = book.on_demand_price(log_type, must=False) or prices.get(log_type)
         owned = [pool.gpus for pool in book.pools(log_type) if pool.market == OWNED]
         cap, node = shapes[gpu_type]
@@ -90,6 +93,22 @@ def markets_of(
             spot_record=records.get(gpu_type) if spot.usd(log_type) is not None else None,
         )
     return prices, markets, tuple(committed_today)
+
+
+def _terms(book: CommitmentBook, gpu_type: str | None) -> tuple[TermToday, ...]:
+    """Return the commitments of the price book of a type in force at the end of the log."""
+    if any(price.gpus for price in book.prices):
+        return ()  # those typed stand in for them, and say no date
+    return tuple(
+        TermToday(
+            pool.gpus,
+            float(pool.usd_per_gpu_h),
+            None if pool.from_us == ALWAYS_US else instant(pool.from_us),
+            None if pool.until_us == FOREVER_US else instant(pool.until_us),
+        )
+        for pool in book.pools(gpu_type)
+        if pool.market == COMMITTED
+    )
 
 
 def _spot_records(
