@@ -28,9 +28,13 @@ GIVEN: ContextVar[tuple[str, ...]] = ContextVar("GIVEN", default=())
 """Names of the options of the command that runs, in the order in which they are given."""
 
 
-@cache
 def parameters_of(kind: Any) -> Mapping[str, tuple[inspect.Parameter, Declared]]:
     """Return the parameters of a command by name, with the options of a request behind them."""
+    return _parameters_of(kind)
+
+
+@cache
+def _parameters_of(kind: Any) -> Mapping[str, tuple[inspect.Parameter, Declared]]:
     parameters: dict[str, tuple[inspect.Parameter, Declared]] = {}
     for option in declared_options(kind):
         name = option.name if option.name not in parameters else "__".join(option.path)
