@@ -99,7 +99,8 @@ def decided_by(
         if use is None or not use.mean_gpus:
             return "not needed"
         share = decision.time_share or 0.0
-        return f"rented {share:.0%} of the time, peak {show_duration(use.peak_s)} after the start"
+        percent = f"{share:.0%}" if share >= 0.01 else "under 1%"
+        return f"rented {percent} of the time, peak {show_duration(use.peak_s)} after the start"
     if decision.name == "deferred":
         return f"{counted(decision.jobs or 0, 'job')} may wait for idle GPUs"
     if not decision.jobs:
@@ -135,6 +136,8 @@ def _why_committed(
     if decision.is_capped:
         return "as many as --cluster allows"
     pays = f"pays above {decision.pays_above_share:.0%} use"
+    if decision.is_for_target:
+        return f"as many as the target asks for; {pays}"
     if use is None:
         if decision.pays_above_share >= 1:
             return "no cheaper than on demand"
