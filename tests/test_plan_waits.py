@@ -266,3 +266,18 @@ def test_what_was_not_replayed_for_a_target_need_not_meet_it(gpuplan, tmp_path):
     assert "need not" not in headline_of(gpuplan, *words[:-2])
     (row,) = [r for r in results_of(gpuplan, *words[:-2])["decisions"] if r["name"] == "committed"]
     assert row["is_for_target"] is False
+
+
+def test_what_a_plan_with_terms_is_compared_with_has_them(gpuplan, tmp_path):
+    """6 GPUs are committed to for a year, of which a longer log needs 2."""
+    file = tmp_path / "plan.toml"
+    words = ("--commit", "0.9:1y,0.8:3y", "--on-demand", "1.29")
+    first = write_trace(tmp_path / "a.parquet", [DAY * n for n in range(5)], [DAY] * 5, [6.0] * 5)
+    assert gpuplan("plan", first, *words, "-o", file)[0] == 0
+    longer = write_trace(tmp_path / "b.parquet", [DAY * n for n in range(8)], [DAY] * 8, [2.0] * 8)
+    code, out, err = gpuplan("plan", longer, "--keep", file)
+    text = " ".join(out.split())
+    assert code == 0, err
+    assert "as renting all above the commitments that go on as recorded." in text
+    assert "6 in every resample; for 3 years" in text
+    assert "for 1 year" not in text  # nothing is bought for it

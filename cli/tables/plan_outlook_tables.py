@@ -36,6 +36,8 @@ WORDS = {
     "deferred": "deferred",
 }
 LEVERS = {"serverless": "containers"}
+CENT = 0.005
+"""Dollars; a term whose plan differs by less buys nothing that is new."""
 MOST_CLASSES = 2
 """Named in a cell."""
 ALMOST = 1.005
@@ -145,6 +147,8 @@ def _why_committed(
     committed = intervals.committed if intervals is not None else ()
     for row in committed:
         if row.gpu_type == decision.gpu_type:
+            if round(row.low_gpus) == round(row.high_gpus):
+                return f"{pays}; {show_number(round(row.low_gpus))} in every resample"
             return f"{pays}; {_gpus(row.low_gpus, row.high_gpus)} in resamples"
     return pays
 
@@ -163,6 +167,8 @@ def _terms_words(decision: DecidedPart, use: MarketUse | None) -> str:
     for other in decision.other_terms:
         name = f"for {term_words(other.name)}" if other.name else "without a term"
         if other.gpus is None or other.more_usd_per_month is None:
+            continue
+        if abs(other.more_usd_per_month) < CENT:
             continue
         more = f"{show_about_usd(abs(other.more_usd_per_month))} a month"
         less = "more" if other.more_usd_per_month >= 0 else "less"

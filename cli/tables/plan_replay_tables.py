@@ -108,6 +108,8 @@ def today_name(results: PlanResults, committed_gpus: float | None) -> str:
 def at_once_name(results: PlanResults) -> str:
     """Return how the jobs run on demand with no wait, which is not as recorded if they waited."""
     name = today_name(results, None)
+    if results.today.going_on_gpus:
+        name = "renting all above the commitments that go on as recorded"
     if not results.today.has_waits:
         return name
     return f"{name.removesuffix(' as recorded')} if every job started at once"

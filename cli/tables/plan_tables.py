@@ -257,7 +257,7 @@ def _deferred_words(results: PlanResults) -> str:
     wait_s = None if results.replay is None else results.replay.deferred_wait_s
     if wait_s is None:
         return ""
-    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} in the mean."
+    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} on average."
 
 
 def _assumed(results: PlanResults) -> str:

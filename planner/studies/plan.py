@@ -278,6 +278,7 @@ def _results(
             mean_wait_s=_mean_wait_s(jobs),
             committed=committed_today,
             usd_per_month=today_usd,
+            going_on_gpus=sum(market.held for market in columns.markets),
         ),
         markets=uses,
         classes=_classes(columns, bought.whole.share, assigned),
