@@ -241,9 +241,9 @@ def test_the_end_of_jobs_after_the_log_is_told(gpuplan, tmp_path):
 
 
 def test_a_range_of_savings_says_more_and_less_as_its_saving_does():
-    def words(low, high, saving):
+    def words(low, high, saving, failed=0):
         none = PlanRange(0.0, 0.0)
-        intervals = PlanIntervals(20, 0, 5, True, 604_800.0, (), none, none, None, None)
+        intervals = PlanIntervals(20, failed, 5, True, 604_800.0, (), none, none, None, None)
         return saving_between(intervals, PlanRange(low, high), saving)
 
     of = " in 20 resamples of its weeks)"
@@ -253,6 +253,8 @@ def test_a_range_of_savings_says_more_and_less_as_its_saving_does():
     assert words(0.001, 0.02, 0.001) == f" (0.1 to 2.0% less{of}"  # about the same as
     assert words(-0.02, -0.001, 0.0) == f" (0.1 to 2.0% more{of}"
     assert words(-0.001, 0.002, 0.0) == ""
+    of = " in 15 of 20 resamples of its weeks; no plan meets the limits in the others)"
+    assert words(0.1, 0.2, 0.15, failed=5) == f" (10.0 to 20.0%{of}"
 
 
 def test_what_was_not_replayed_for_a_target_need_not_meet_it(gpuplan, tmp_path):

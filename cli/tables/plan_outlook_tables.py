@@ -262,11 +262,20 @@ def assumptions_table(results: PlanResults) -> Table:
 
 
 def resampled_words(intervals: PlanIntervals) -> str:
-    """Return what the resamples are of: ``20 resamples of its weeks``."""
+    """Return what the resamples are of: ``20 resamples of its weeks``.
+
+    Resamples whose limits no plan meets are in no range, which is then said.
+    """
     blocks = (
         "its weeks" if intervals.is_weeks else f"blocks of {show_duration(intervals.block_s, 2)}"
     )
-    return f"{intervals.resamples} resamples of {blocks}"
+    if not intervals.failed:
+        return f"{intervals.resamples} resamples of {blocks}"
+    met = intervals.resamples - intervals.failed
+    return (
+        f"{met} of {intervals.resamples} resamples of {blocks}; no plan meets the limits in the "
+        "others"
+    )
 
 
 def slower_words(results: PlanResults, slower: float | None) -> str:
