@@ -18,7 +18,7 @@ from gpuplan.analysis.kubernetes.gang_labels import (
     RAY,
 )
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
-from gpuplan.analysis.kubernetes.pods import PodRun, distinct, is_service
+from gpuplan.analysis.kubernetes.pods import PodRun, distinct, is_service, preemptible_of
 from gpuplan.analysis.kubernetes.quantities import Amount
 
 PLAIN_JOB = "Job"
@@ -118,6 +118,7 @@ def _alone(pod: PodRun) -> KubeJob:
         job_class=_job_class([pod]),
         user=pod.user or None,
         priority=pod.priority,
+        preemptible=pod.preemptible,
         queue=pod.queue or None,
         notes=pod.notes,
         left_out=pod.left_out,
@@ -162,6 +163,7 @@ def _gang(name: str, pods: Sequence[PodRun]) -> KubeJob:
         job_class=_job_class(pods),
         user=next(iter(distinct(pod.user for pod in pods)), None),
         priority=max(pod.priority for pod in pods),
+        preemptible=preemptible_of(pod.preemptible for pod in pods),
         queue=next(iter(distinct(pod.queue for pod in pods)), None),
         notes=notes,
         left_out=first.left_out,

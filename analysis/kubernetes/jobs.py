@@ -82,6 +82,7 @@ class KubeJob(Struct, gc=False):
     job_class: str | None = None
     user: str | None = None
     priority: int | None = None
+    preemptible: bool | None = None
     queue: str | None = None
     cluster_queue: str | None = None
     preemptions: int | None = None
@@ -299,6 +300,7 @@ CELLS: Mapping[str, Callable[[KubeJob], Cell]] = {
     "reserved": _instant("reserved"),
     "reason": _text("reason"),
     "nodes": _nodes,
+    "preemptible": lambda job: _word(job.preemptible),
     "wait_includes_attempts": lambda job: _word(job.wait_includes_attempts),
     "runs": _runs_of_several,
     "notes": lambda job: NOTES_BETWEEN.join(sorted(job.notes)) if job.notes else None,

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec import field as member
 
+from gpuplan.analysis.kubernetes.claims import PREEMPTIBLE, GroupSpec
 from gpuplan.analysis.kubernetes.gang_labels import GANG_LABELS, GROUP_ANNOTATIONS
 from gpuplan.analysis.kubernetes.gpus import (
     RESERVATIONS,
@@ -163,6 +164,7 @@ class PodRun(Struct, gc=False):
         queue: of the scheduler; None without one.
         user: if a label tells.
         priority: its number.
+        preemptible: whether it may be preempted, where its group says so.
         notes: what to count of it.
         left_out: why it is no job; empty for one.
         fault: reason, column, what was found and what was expected, where it is refused.
@@ -186,6 +188,7 @@ class PodRun(Struct, gc=False):
     queue: str | None = None
     user: str | None = None
     priority: int = 0
+    preemptible: bool | None = None
     notes: frozenset[str] = frozenset()
     left_out: str = ""
     fault: tuple[str, str, str, str] | None = None
@@ -198,7 +201,7 @@ class Surroundings:
     Attributes:
         nodes: name -> labels of a node.
         claims: (namespace, name) -> GPUs of a claim.
-        groups: (namespace, name) -> queue of a PodGroup, of Volcano or KAI.
+        groups: (namespace, name) -> what a PodGroup says, of Volcano or KAI.
         instances: instance type -> GPU model.
         gpu_resources: more resources that are GPUs at this site.
         user_label: label or annotation that names the user; None for the namespace.
@@ -207,7 +210,7 @@ class Surroundings:
 
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    groups: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    groups: Mapping[tuple[str, str], GroupSpec] = field(default_factory=dict)
     instances: Mapping[str, str] = field(default_factory=dict)
     gpu_resources: Collection[str] = ()
     user_label: str | None = None
@@ -227,6 +230,7 @@ def pod_run(pod: Pod, item: KubeObject, around: Surroundings) -> PodRun:
     labels, annotations = meta.labels or NOTHING, meta.annotations or NOTHING
     node = around.nodes.get(spec.node_name or "", NOTHING)
     reasons = _reasons(status)
+    groups = list(_groups_of(meta, around.groups))
     run = PodRun(
         item.number,
         item.source,
@@ -237,9 +241,10 @@ def pod_run(pod: Pod, item: KubeObject, around: Surroundings) -> PodRun:
         meta.owner,
         submit=seconds(meta.created),
         node=None if spec.node_name is None else sys.intern(spec.node_name),
-        queue=_queue(labels, annotations) or _queue_of_group(meta, around.groups),
+        queue=_queue(labels, annotations, groups),
         user=user_of(labels, annotations, around.user_label),
         priority=spec.priority or 0,
+        preemptible=preemptible_of(PREEMPTIBLE.get(group.preemptibility or "") for group in groups),
         source_state=_word(status.phase, reasons),
     )
     if meta.namespace == RESERVATIONS:
@@ -272,19 +277,28 @@ def _read_for_gangs(labels: Mapping[str, str]) -> Mapping[str, str]:
     return {name: value for name, value in labels.items() if name in GANG_LABELS} or NOTHING
 
 
-def _queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
+def _queue(
+    labels: Mapping[str, str], annotations: Mapping[str, str], groups: Iterable[GroupSpec]
+) -> str | None:
     for label in QUEUE_LABELS:
         if queue := labels.get(label):
             return queue
-    return annotations.get(QUEUE_ANNOTATION) or None
+    queue = annotations.get(QUEUE_ANNOTATION)
+    return queue or next((group.queue for group in groups if group.queue), None)
 
 
-def _queue_of_group(meta: PodMeta, groups: Mapping[tuple[str, str], str]) -> str | None:
-    if not groups or not meta.annotations:
-        return None
-    named = (meta.annotations.get(key) for key in GROUP_ANNOTATIONS)
-    queues = (groups.get((meta.namespace, name)) for name in named if name)
-    return next(filter(None, queues), None)
+def _groups_of(meta: PodMeta, groups: Mapping[tuple[str, str], GroupSpec]) -> Iterator[GroupSpec]:
+    """Yield what the PodGroups of a pod say."""
+    if groups and meta.annotations:
+        for annotation in GROUP_ANNOTATIONS:
+            name = meta.annotations.get(annotation)
+            if name and (group := groups.get((meta.namespace, name))) is not None:
+                yield group
+
+
+def preemptible_of(told: Iterable[bool | None]) -> bool | None:
+    """Return the first answer to whether pods may be preempted; None where there is none."""
+    return next((answer for answer in told if answer is not None), None)
 
 
 def user_of(

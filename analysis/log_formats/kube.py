@@ -95,8 +95,8 @@ def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surrounding
         except UNREADABLE as error:
             objects.refuse(item, error)
             continue
-        if spec is not None and spec.queue:
-            groups[item.namespace, item.name] = spec.queue
+        if spec is not None:
+            groups[item.namespace, item.name] = spec
     return Surroundings(
         nodes,
         claims,
