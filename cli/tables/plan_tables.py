@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 MOST_NAMED = 6
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""
+WAIT = "wait"
+"""In each target of waits, which no program knows."""
+UNSEEN = 0.0005
+"""A smaller share is shown as 0.0%."""
 
 
 def levers_table(results: PlanResults) -> Table:
@@ -188,7 +192,9 @@ def _against_today(results: PlanResults) -> str:
         return f", about the same as today{changed}"
     if change < today.usd_per_month:
         usd = show_about_usd(today.usd_per_month)
-        return f", {_saving(-change / today.usd_per_month)} today's {usd}{changed}"
+        has_owned = any(use.name == "owned" for use in results.markets)
+        rented = "above the owned GPUs" if has_owned else "on demand"
+        return f", {_saving(-change / today.usd_per_month)} today's {usd} {rented}{changed}"
     return f", {show_about_usd(change)} a month more than today{changed}"
 
 
@@ -251,7 +257,7 @@ def _deferred_words(results: PlanResults) -> str:
     wait_s = None if results.replay is None else results.replay.deferred_wait_s
     if wait_s is None:
         return ""
-    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} in the mean."
+    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} on average."
 
 
 def _assumed(results: PlanResults) -> str:
@@ -280,21 +286,45 @@ def _compared(results: PlanResults) -> str:
     if is_only_rented and rented:
         sure = None if intervals is None else intervals.saving_over_on_demand_share
         saving = 1 - results.usd_per_month / rented
-        return f"{beside}{_saving(saving)} {at_once_name(results)}{_resampled(intervals, sure)}"
+        between = saving_between(intervals, sure, saving)
+        compared = f"{_saving(saving)} {at_once_name(results)}"
+        return f"{beside}{compared}{_untried(results, '')}{between}"
     if results.saving_share is None:
         return ""
     sure = None if intervals is None else intervals.saving_share
     saved = _saving(results.saving_share)
     each = ", each started at once" if results.today.has_waits else ""
     best = f"the best commitment with jobs as recorded{each}"
-    return f"{beside}{saved} {best}{_resampled(intervals, sure)}"
+    between = saving_between(intervals, sure, results.saving_share)
+    return f"{beside}{saved} {best}{_untried(results, WAIT)}{between}"
 
 
-def _resampled(intervals: PlanIntervals | None, saving: PlanRange | None) -> str:
-    """Return the interval of a saving in brackets, and what it is over."""
-    if intervals is None or saving is None or max(abs(saving.low), abs(saving.high)) < SAME:
+def _untried(results: PlanResults, of_measure: str) -> str:
+    """Return that what the plan is compared with was not replayed for the target, if so.
+
+    Jobs that all start at once, which is said where the log has waits, wait for nothing.
+    """
+    is_untried = any(of_measure in target.text for target in results.targets)
+    is_untried = is_untried and not results.today.has_waits
+    return ", which need not meet the target" if is_untried else ""
+
+
+def saving_between(intervals: PlanIntervals | None, sure: PlanRange | None, saving: float) -> str:
+    """Return the interval of a saving in brackets, and what it is over.
+
+    It says "more" or "less" where the words before it do not.
+    """
+    if intervals is None or sure is None or max(abs(sure.low), abs(sure.high)) < SAME:
         return ""
-    between = show_between(saving.low, saving.high, show_share)
+    low, high = sure.low, sure.high
+    if low <= -UNSEEN and high >= UNSEEN:
+        between = f"{show_share(-low)} more to {show_share(high)} less"
+    elif high >= UNSEEN:
+        less = "" if saving >= SAME else " less"
+        between = f"{show_between(max(0.0, low), high, show_share)}{less}"
+    else:
+        more = "" if saving <= -SAME else " more"
+        between = f"{show_between(max(0.0, -high), -low, show_share)}{more}"
     return f" ({between} in {resampled_words(intervals)})"
 
 

@@ -49,12 +49,13 @@ class ReplayedPurchase:
     """The plan, replayed on all jobs that it was made for.
 
     Attributes:
-        usd_per_month: over the window.
+        usd_per_month: over the window; where jobs wait under a cap, until the last of them ends.
         mean_time_s: of the jobs that are not deferred, with their waits.
         mean_wait_s, p95_wait_s: of these, for GPUs.
         peak_on_demand_gpus: most GPUs rented at once.
         slower_classes: classes that waits push over ``--slower``.
         deferred_wait_s: mean time that deferred jobs wait to start; null without any.
+        drain_s: how long jobs run on after the window.
     """
 
     usd_per_month: float
@@ -64,6 +65,7 @@ class ReplayedPurchase:
     peak_on_demand_gpus: int
     slower_classes: tuple[str, ...]
     deferred_wait_s: float | None
+    drain_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +153,16 @@ def replay_of(decision: PlanDecision) -> ReplayedPurchase:
     """Return what the replay of a plan came to."""
     run = decision.run
     deferred_s = run.wait_s[~run.is_planned]
+    ends_s = [float(of.run.finish_us.max(initial=0)) / MICROS for of in run.types]
     return ReplayedPurchase(
-        usd_per_month=run.usd_per_month(),
+        usd_per_month=decision.usd_per_month,
         mean_time_s=run.measured_s(MEAN_TIME_TARGET),
         mean_wait_s=run.measured_s(MEAN_WAIT_TARGET),
         p95_wait_s=run.measured_s(P95_WAIT_TARGET),
         peak_on_demand_gpus=sum(run.peak_leased.values()),
         slower_classes=slower_classes(decision),
         deferred_wait_s=float(deferred_s.mean()) if deferred_s.size else None,
+        drain_s=max(0.0, max(ends_s) - run.columns.bins.window_s),
     )
 
 
@@ -199,7 +203,8 @@ def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotRepla
         )
         from_s = None if stress.gone_s is None else stress.gone_s[0]
         mean_time_s = run.measured_s(MEAN_TIME_TARGET)
-        rows.append(SpotReplay(name, from_s, run.usd_per_month(), mean_time_s))
+        usd_per_month = run.usd_per_month(drains=decision.is_capped)
+        rows.append(SpotReplay(name, from_s, usd_per_month, mean_time_s))
     return tuple(rows)
 
 
