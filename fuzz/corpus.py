@@ -149,6 +149,46 @@ def kueue_site() -> bytes:
 
 
 @cache
+def kueue_twin() -> bytes:
+    """Return settings of the sample site of Kueue, as calibrate writes them."""
+    from gpuplan.analysis.quota.kueue_site import read_quota_site
+    from gpuplan.analysis.quota.twin_text import quota_twin_text
+
+    with tempfile.TemporaryDirectory(prefix="fuzz.") as folder:
+        path = Path(folder, "kueue.json")
+        path.write_bytes(kueue_site())
+        return quota_twin_text(read_quota_site(path), {"level": "borrowing"}).encode()
+
+
+@cache
+def opencost_answer() -> bytes:
+    """Return allocations of OpenCost for two days: a pod with GPUs, one without, what is idle."""
+
+    def allocation(name: str, day: int, **amounts: float | None) -> dict[str, object]:
+        begin, end = (f"2026-11-{number:02}T00:00:00Z" for number in (day, day + 1))
+        node = {"node": "a100-1", "pod": name, "namespace": "team-a"}
+        label = {"nvidia_com_gpu_product": "NVIDIA-A100-SXM4-80GB"}
+        return {
+            "name": name,
+            "properties": {**node, "labels": label},
+            "window": {"start": begin, "end": end},
+            "minutes": 1440,
+            "gpuCostAdjustment": 0,
+            **amounts,
+        }
+
+    steps = [
+        {
+            "p1": allocation("p1", day, gpuCount=4, gpuHours=96, gpuCost=200, totalCost=230.5),
+            "cpu": allocation("cpu", day, gpuCount=0, gpuHours=0, gpuCost=0, totalCost=7.25),
+            "__idle__": allocation("__idle__", day, gpuHours=None, gpuCost=50, totalCost=60),
+        }
+        for day in (2, 3)
+    ]
+    return json.dumps({"code": 200, "data": steps}, indent=1).encode()
+
+
+@cache
 def price_lists() -> dict[str, tuple[str, bytes]]:
     """Return price lists of every format: name -> (file name, bytes)."""
     from support_prices import WHOLE

@@ -105,6 +105,7 @@ class PolicyOutcome:
         ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
         simulation: the replay itself, where it is kept.
         match: its waits and those of the log; None where the log has too few.
+        loop, apart: as `gpuplan.planner.runs.simulation.Simulation` has them.
     """
 
     label: str
@@ -119,6 +120,8 @@ class PolicyOutcome:
     ftf: FloatArray | None = field(default=None, compare=False)
     simulation: Simulation | None = field(default=None, compare=False)
     match: WaitMatch | None = field(default=None, compare=False)
+    loop: str = ""
+    apart: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,12 +146,16 @@ class ComparedPolicy(MeasuredResults, PolicyIdentity):  # in JSON the identity c
     Attributes:
         cost_over_first: cost over that of the first policy; null where that is 0.
         mean_jct_over_first: mean JCT over that of the first policy; null where that is 0.
-        non_dominated: no other is at least as good in cost and mean JCT and better in one.
+        non_dominated: no other is at least as good in cost and mean JCT and better in one; false
+            where it is not ranked.
+        is_ranked: whether it may be the fastest: false where jobs evict each other in a loop, and
+            of all where some keep GPU types apart that others pool.
     """
 
     cost_over_first: float | None
     mean_jct_over_first: float | None
     non_dominated: bool
+    is_ranked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,27 +184,52 @@ class PolicyComparison:
     span_s: float
 
     @property
+    def pooled(self) -> tuple[PolicyOutcome, ...]:
+        """Outcomes on one pool of GPUs, beside others that keep GPU types apart.
+
+        Where all jobs are of one type, those that have the GPUs of the other types too.
+        """
+        kept = next((run for run in self.outcomes if run.apart), None)
+        if kept is None:
+            return ()
+        is_all = len(kept.apart) > 1
+        site = 0 if sum(kept.apart.values()) == kept.results.gpus else kept.results.gpus
+        return tuple(
+            run for run in self.outcomes if not run.apart and (is_all or run.results.gpus == site)
+        )
+
+    @property
+    def ranked(self) -> tuple[PolicyOutcome, ...]:
+        """Outcomes of which one may be the fastest: none where some pool what others do not."""
+        return () if self.pooled else tuple(run for run in self.outcomes if not run.loop)
+
+    @property
     def cheapest(self) -> tuple[PolicyOutcome, ...]:
-        """The outcome of least cost, then of least mean JCT, and all whose costs tie with it."""
-        first = int(np.lexsort((self._values("mean_jct_s"), self._values("cost_usd")))[0])
-        return self._led_by(first, by_cost(self._rows())[0])
+        """The ranked outcome of least cost, then of least mean JCT, and all that tie with it."""
+        rows = self._rows(self.ranked)
+        places = sorted(range(len(rows)), key=lambda i: (rows[i]["cost_usd"], _mean_jct(rows[i])))
+        return self._led_by(places[:1], by_cost(rows)[:1])
 
     @property
     def fastest(self) -> tuple[PolicyOutcome, ...]:
-        """The outcome of least mean JCT, then of least cost, and all whose times tie with it."""
-        first = int(np.lexsort((self._values("cost_usd"), self._values("mean_jct_s")))[0])
-        return self._led_by(first, fastest_of(self._rows()))
+        """The ranked outcome of least mean JCT, then of least cost, and all that tie with it."""
+        rows = self._rows(self.ranked)
+        places = sorted(range(len(rows)), key=lambda i: (_mean_jct(rows[i]), rows[i]["cost_usd"]))
+        return self._led_by(places[:1], [fastest_of(rows)] if rows else [])
 
     @property
     def ties(self) -> PolicyTies:
         """Whether all outcomes tie."""
-        rows = self._rows()
+        rows = self._rows(self.outcomes)
         return PolicyTies(cost=same_cost(rows), times=same_times(rows))
 
     def rows(self) -> tuple[ComparedPolicy, ...]:
         """Return one row per outcome, compared with the first."""
         first = self.outcomes[0].results
-        front = non_dominated(self._values("cost_usd"), self._values("mean_jct_s"))
+        ranked = [run.label for run in self.ranked]
+        rows = self._rows(self.ranked)
+        front = non_dominated(_column(rows, "cost_usd"), _column(rows, "mean_jct_s"))
+        best = [ranked[place] for place in front]
         return tuple(
             results_as(
                 ComparedPolicy,
@@ -208,10 +240,11 @@ class PolicyComparison:
                     "policy": outcome.policy,
                     "cost_over_first": _ratio(outcome.results.cost_usd, first.cost_usd),
                     "mean_jct_over_first": _ratio(outcome.results.mean_jct_s, first.mean_jct_s),
-                    "non_dominated": index in front,
+                    "non_dominated": outcome.label in best,
+                    "is_ranked": outcome.label in ranked,
                 },
             )
-            for index, outcome in enumerate(self.outcomes)
+            for outcome in self.outcomes
         )
 
     def to_frame(self) -> pl.DataFrame:
@@ -225,14 +258,14 @@ class PolicyComparison:
             [({"label": run.label, "policy": run.policy}, run.timeline) for run in self.outcomes]
         )
 
-    def _led_by(self, first: int, places: Sequence[int]) -> tuple[PolicyOutcome, ...]:
-        return tuple(self.outcomes[place] for place in dict.fromkeys((first, *places)))
+    def _led_by(
+        self, first: Sequence[int], groups: Sequence[Sequence[int]]
+    ) -> tuple[PolicyOutcome, ...]:
+        places = (*first, *(place for group in groups for place in group))
+        return tuple(self.ranked[place] for place in dict.fromkeys(places))
 
-    def _rows(self) -> list[dict[str, Any]]:
-        return [vars(outcome.results) for outcome in self.outcomes]
-
-    def _values(self, key: str) -> FloatArray:
-        return np.array([row[key] for row in self._rows()], np.float64)
+    def _rows(self, outcomes: Sequence[PolicyOutcome]) -> list[dict[str, Any]]:
+        return [vars(outcome.results) for outcome in outcomes]
 
 
 def compare(
@@ -305,7 +338,17 @@ def _replayed(
         ftf=np.sort(frame["ftf"].to_numpy()) if "ftf" in frame.columns else None,
         simulation=run if keeps else None,
         match=paired_waits(jobs, waited_s).summary(),
+        loop=run.loop,
+        apart=run.apart,
     )
+
+
+def _mean_jct(row: Mapping[str, Any]) -> float:
+    return float(row["mean_jct_s"])
+
+
+def _column(rows: Sequence[Mapping[str, Any]], key: str) -> FloatArray:
+    return np.array([row[key] for row in rows], np.float64)
 
 
 def _ratio(value: float, first: float) -> float | None:

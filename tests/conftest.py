@@ -17,7 +17,7 @@ LONGEST = {"schemas", "twin", "fuzz", "docs"}
 """Subjects of tests that take longest, in CPU time."""
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.
-sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests")]
 
 limit_threads()  # as the command line does, before a test loads NumPy
 

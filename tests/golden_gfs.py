@@ -15,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from golden_files import check_files
 
 from gpuplan.analysis.forecast.forecast import demand_bound
 from gpuplan.simkit.spot.parameters import SCHEDULERS
@@ -23,7 +24,6 @@ from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotWorkload, simulate_spot
 NAMES = {"gfs-pool": "gfs", "static": "static-quota"}
 PARAMETERS = {"H": "guarantee_h", "ckpt": "checkpoint_s", "grace": "grace_s"}
 HORIZON_S = 5 * 86400
-MOST_PRINTED = 20
 
 
 def rows_of(base: Path, kind: str) -> list[dict[str, str]]:
@@ -146,18 +146,9 @@ def quota_row(run, tick):
 
 
 def main(paths: list[str]) -> int:
-    if not paths:
-        print("usage: python tests/golden_gfs.py FILE.json ...", file=sys.stderr)
-        return 2
-    total = 0
-    for path in map(Path, paths):
-        found = differences(path)
-        total += len(found)
-        print(f"{path.name}: {len(found)} differences" if found else f"{path.name}: equal")
-        for line in found[:MOST_PRINTED]:
-            print(f"  {line}")
-    return 1 if total else 0
+    """Print the differences of all files; returns the exit code."""
+    return check_files(paths, differences, __doc__.splitlines()[0])
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from pathlib import Path
+
+from golden_files import check_files
 
 from gpuplan.simkit.quota.kai_round import kai_round, settle
 from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
@@ -25,8 +26,6 @@ from gpuplan.simkit.quota.site import (
     QuotaQueue,
     QuotaSite,
 )
-
-MOST_SHOWN = 20
 
 
 def quota(description):
@@ -324,19 +323,7 @@ def differences(path):
 
 def main(paths):
     """Print the differences of all files; returns the exit code."""
-    if not paths:
-        print(__doc__.splitlines()[0], file=sys.stderr)
-        return 2
-    wrong = 0
-    for path in map(Path, paths):
-        found = list(differences(path))
-        wrong += len(found)
-        print(f"{path.name}: {len(found)} differences")
-        for line in found[:MOST_SHOWN]:
-            print(f"  {line}")
-        if len(found) > MOST_SHOWN:
-            print(f"  ... and {len(found) - MOST_SHOWN} more")
-    return 1 if wrong else 0
+    return check_files(paths, differences, __doc__.splitlines()[0])
 
 
 if __name__ == "__main__":

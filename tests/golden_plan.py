@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import sys
 from itertools import count
-from pathlib import Path
 
 import numpy as np
+from golden_files import check_files
 
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.ingest.logs import read_trace
@@ -28,8 +28,6 @@ from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.simkit.plan.simulator import JointCluster, JointJobs, run_plan
 from gpuplan.simkit.time import FOREVER, MICROS, to_micros
-
-MOST_SHOWN = 20
 
 
 def trace_path(path, trace):
@@ -326,22 +324,15 @@ def replay_differences(path, golden):
     return look.lines
 
 
+def all_differences(path):
+    """Return what differs in a file: of a program and its optimum, or of a replay."""
+    golden = json.loads(path.read_text(encoding="utf-8"))
+    return replay_differences(path, golden) if "runs" in golden else differences(path)
+
+
 def main(paths):
     """Print the differences of all files; returns the exit code."""
-    if not paths:
-        print(__doc__.splitlines()[0], file=sys.stderr)
-        return 2
-    wrong = 0
-    for path in map(Path, paths):
-        golden = json.loads(path.read_text(encoding="utf-8"))
-        lines = replay_differences(path, golden) if "runs" in golden else differences(path)
-        wrong += len(lines)
-        print(f"{path.name}: {len(lines)} differences")
-        for line in lines[:MOST_SHOWN]:
-            print(f"  {line}")
-        if len(lines) > MOST_SHOWN:
-            print(f"  ... and {len(lines) - MOST_SHOWN} more")
-    return 1 if wrong else 0
+    return check_files(paths, all_differences, __doc__.splitlines()[0])
 
 
 if __name__ == "__main__":

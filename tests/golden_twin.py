@@ -12,7 +12,8 @@ import gzip
 import json
 import sys
 from dataclasses import fields
-from pathlib import Path
+
+from golden_files import check_files
 
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.simulator import replay_site
@@ -27,7 +28,6 @@ from gpuplan.simkit.twin.site import (
     SiteQos,
 )
 
-MOST_SHOWN = 20
 WHOLE = ("id", "submit", "nodes", "gpus", "limit", "runtime")
 TEXTS = ("user", "account", "partition", "qos", "gpu_type")
 
@@ -114,19 +114,7 @@ def differences(path):
 
 def main(paths):
     """Print the differences of all files; returns the exit code."""
-    if not paths:
-        print(__doc__.splitlines()[0], file=sys.stderr)
-        return 2
-    wrong = 0
-    for path in map(Path, paths):
-        found = list(differences(path))
-        wrong += len(found)
-        print(f"{path.name}: {len(found)} differences")
-        for line in found[:MOST_SHOWN]:
-            print(f"  {line}")
-        if len(found) > MOST_SHOWN:
-            print(f"  ... and {len(found) - MOST_SHOWN} more")
-    return 1 if wrong else 0
+    return check_files(paths, differences, __doc__.splitlines()[0])
 
 
 if __name__ == "__main__":

@@ -137,6 +137,22 @@ def test_every_command_and_every_option_is_fuzzed(fuzz):
     assert path_options() == WRITES | reads, "say in fuzz/options.py whether it is written"
 
 
+@pytest.mark.parametrize("name", ["opencost.json", "kueue.json", "kueue.toml"])
+def test_files_of_options_are_used_before_they_are_damaged(fuzz, place, name):
+    from fuzz.cases import Case
+    from fuzz.in_process import run_inside
+    from fuzz.kinds.commands import material
+    from fuzz.kinds.files import USES
+
+    files = material()
+    for line in (list(words) for used, words in USES if used == name):
+        named = {word: files[word] for word in line if word in files}
+        assert name in named
+        place.lay_out(Case("option files", name, line, named))
+        outcome = run_inside(line, place.folder)
+        assert outcome.code == 0, outcome
+
+
 def test_a_broken_rule_is_found(fuzz, place, monkeypatch):
     """Each oracle sees what it is there for."""
     from fuzz.cases import Case

@@ -54,6 +54,25 @@ def test_help_all_shows_every_option_in_its_group(gpuplan, narrow, name):
     assert max(map(len, out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [("whatif", ("--site", "--set", "--add-nodes", "--scale-load")), ("calibrate", ("--site",))],
+)
+def test_the_short_help_of_a_twin_has_what_kueue_needs(gpuplan, name, flags):
+    out = gpuplan(name, "--help")[1]
+    assert [flag for flag in flags if flag not in out] == []
+
+
+@pytest.mark.parametrize(
+    "flag",
+    ["--limit", "--max-time", "--move", "--limits-run", "--reserve", "--long-jobs", "--slurm-conf",
+     "--limits-times"],
+)  # fmt: skip
+def test_changes_of_slurm_alone_say_so(flag):
+    (option,) = (each for each in options_of(command_named("whatif")) if flag in each.flags)
+    assert option.help.startswith("Of Slurm: ")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_required_option_is_in_the_short_help(name):
     assert all(one.is_common for one in options_of(command_named(name)) if one.is_required)

@@ -234,3 +234,36 @@ def test_what_is_no_series_is_set_aside(tmp_path):
 def test_other_answers_are_refused(tmp_path, text, message):
     with pytest.raises(InputError, match=f"(?s){message}.*next:"):
         jobs_of(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("metric", "reason", "state"),
+    [
+        ("kube_pod_status_disruption_reason", "PreemptionByScheduler", "preempted"),
+        ("kube_pod_status_disruption_reason", "DeletionByTaintManager", "node_fail"),
+        ("kube_pod_status_disruption_reason", "DeletionByPodGC", "node_fail"),
+        ("kube_pod_status_disruption_reason", "TerminationByKubelet", "failed"),
+        ("kube_pod_status_reason", "NodeLost", "node_fail"),
+        ("kube_pod_status_reason", "NodeShutdown", "node_fail"),
+        ("kube_pod_status_reason", "Evicted", "failed"),
+    ],
+)
+def test_the_reason_of_a_failure_says_what_it_was(tmp_path, metric, reason, state):
+    told = series(metric, [(2 * HOUR, 1)], reason=reason)
+    job = job_of(tmp_path, pod(end=HOUR, phase="Failed"), [told])
+    assert (job["state"], job["source_state"]) == (state, f"Failed/{reason}")
+
+
+def test_a_reason_that_is_not_the_case_says_nothing(tmp_path):
+    told = series("kube_pod_status_reason", [(2 * HOUR, 0)], reason="NodeShutdown")
+    job = job_of(tmp_path, pod(end=HOUR, phase="Failed"), [told])
+    assert (job["state"], job["source_state"]) == ("failed", "Failed")
+
+
+def test_pods_without_any_series_of_requests_are_not_pods_without_gpus(tmp_path):
+    requests = "kube_pod_container_resource_requests"
+    asked = [item for item in pod() if item["metric"]["__name__"] != requests]
+    jobs, done = jobs_of(tmp_path, answer(asked))
+    assert not jobs and done.left_out == {"gpus_unknown": 1}
+    jobs, done = jobs_of(tmp_path, answer(asked, ANCHOR))  # others of the answer have them
+    assert list(jobs) == ["ns/anchor"] and done.left_out == {"without_gpus": 1}

@@ -169,6 +169,26 @@ def test_an_evicted_workload_that_waits_again_keeps_its_attempt_in_a_stream(tmp_
     assert (job["state"], span(job)) == ("node_fail", (0, 10, 60))
 
 
+@pytest.mark.parametrize(
+    ("reason", "state"),
+    [
+        ("Preempted", "preempted"),
+        ("PodsReadyTimeout", "failed"),
+        ("AdmissionCheck", "preempted"),
+        ("ClusterQueueStopped", "preempted"),
+        ("LocalQueueStopped", "preempted"),
+        ("FlavorMigration", "preempted"),
+        ("NodeFailures", "node_fail"),
+        ("Deactivated", "cancelled"),
+    ],
+)
+def test_the_state_of_an_attempt_by_the_reason_of_its_eviction(tmp_path, reason, state):
+    evicted = condition("Evicted", 60, reason=reason)
+    waits_again = workload("w", condition("Admitted", 61, "False"), evicted)
+    job = only(tmp_path, stream(ran(end=None), waits_again))
+    assert (job["state"], span(job)) == (state, (0, 10, 60))
+
+
 def test_an_attempt_whose_end_no_event_shows_is_lost_and_said(tmp_path):
     versions = [ran(start=10, end=None), ran(start=80, end=100)]
     job = only(tmp_path, stream(*versions))

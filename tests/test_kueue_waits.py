@@ -15,6 +15,7 @@ from support_kueue import (
 )
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.history.reasons import reason_groups
 from gpuplan.cli.commands.waits import show
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.waits import waits
@@ -117,7 +118,7 @@ def test_settings_of_kueue_tell_how_many_gpus_there_are(tmp_path, kueue_twin):
     b = checked("b", HOUR, 4 * HOUR, 4 * HOUR, 5 * HOUR, gpus=4)
     peak = answered(tmp_path, a, b, site=teams()).results.summary.gpu_types[0]
     stated = answered(tmp_path, a, b, site=teams(), twin=kueue_twin).results.summary
-    assert (peak.gpus, peak.source) == (4, "peak held")
+    assert (peak.gpus, peak.source) == (40, "quotas in the dump")
     assert (stated.gpu_types[0].gpus, stated.gpu_types[0].source) == (40, "quotas of --twin")
     assert stated.full_cluster_share == 0  # 36 of 40 GPUs were free
 
@@ -149,3 +150,27 @@ def kueue_twin(tmp_path):
     path.write_text(quota_twin_text(site, {"level": "borrowing"}))
     assert GPU in path.read_text()
     return path
+
+
+@pytest.mark.parametrize(
+    ("reason", "group"),
+    [
+        ("WaitingForQuota", "quota"),
+        ("WaitingForPreemptedWorkloads", "quota"),
+        ("Pending", "pending"),
+        ("PendingEvaluation", "pending"),
+        ("ExceedsMaxQuota", "unfit"),
+        ("NoMatchingFlavor", "unfit"),
+        ("Misconfigured", "unfit"),
+        ("TopologyPlacementFailed", "topology"),
+        ("WaitingForPodsReady", "pods_ready"),
+        ("AdmissionChecks", "admission"),
+        ("Suspended", "held"),
+    ],
+)
+def test_what_waits_by_each_reason_of_kueue(tmp_path, reason, group):
+    running = checked("a", 0, 0, 0, 4 * HOUR, gpus=8)
+    waiting = workload("b", "team-a", 0, gpus=4)
+    waiting["status"]["conditions"] = [condition("QuotaReserved", HOUR, reason, status="False")]
+    (row,) = answered(tmp_path, running, waiting).results.waiting
+    assert (row.name, row.meaning, row.jobs) == (reason, reason_groups()[group].title, 1)

@@ -58,6 +58,21 @@ def test_missing_numbers_and_adjustments(tmp_path):
     assert (row["quantity"], row["effective"]) == (96, Decimal("2.00001"))  # 4 GPUs for a day
 
 
+def test_dollars_without_hours_are_no_rate_of_gpu_hours(tmp_path):
+    unknown = allocation(5, "a", hours=None, gpus=50.0, total=50.0, gpuCount=None)
+    invoice = read_invoice([write(tmp_path / "o.json", [unknown, allocation(5)])])
+    rows = invoice.charges.select("service", "effective", "quantity", "sku").rows()
+    assert rows[0] == ("GPUs, hours unknown", Decimal(50), None, None)
+    assert rows[1] == ("GPUs", Decimal(200), Decimal(96), "gpu-1")
+
+
+def test_corrections_and_idle_costs_may_be_negative(tmp_path):
+    below = allocation(5, "__idle__", hours=None, gpus=-5.0, total=-6.0, gpuCount=None)
+    corrected = allocation(5, gpuCostAdjustment=-20.0)
+    invoice = read_invoice([write(tmp_path / "o.json", [corrected, below])])
+    assert invoice.charges["effective"].sum() == Decimal("230.5") - 6
+
+
 @pytest.fixture
 def bill(gpuplan, tmp_path):
     """Return what a bill says of an invoice beside a log of 4 H100 for 44 hours."""
@@ -87,6 +102,41 @@ def test_the_log_explains_what_its_jobs_held(bill, tmp_path):
     assert total == pytest.approx(2 * 230.5 + 2 * 60 + 7.25)
 
 
+def words_of(gpuplan, *arguments):
+    code, out, err = gpuplan("bill", *arguments)
+    assert code == 0, err
+    return " ".join(out.split("\n\n")[0].split()), out
+
+
+def test_the_answer_compares_opencost_and_the_log(gpuplan, tmp_path):
+    job = ("team-a", "2026-01-05T00:00:00Z", "2026-01-06T20:00:00Z", 4, "H100")
+    log = write_log(tmp_path / "jobs.csv", [job])
+    path = write(tmp_path / "o.json", [allocation(5), idle(5)])
+    answer, out = words_of(gpuplan, log, "--price", "H100=2.5", "--invoice", path)
+    # 4 GPUs for 44 h are 176 GPU-hours, 440 dollars; OpenCost has the first day alone.
+    assert answer.startswith(
+        "OpenCost: $200 for 96 GPU-hours; your log: $440 for 176. The log has 80 more ($240 more). "
+        "January 2026: $290 of charges"
+    )
+    assert "is idle" in answer and "idle (OpenCost)" in out
+    assert "reservation" not in out and "commitment" not in out
+
+
+def test_jobs_still_running_are_told_beside_the_difference(gpuplan, tmp_path):
+    log = tmp_path / "jobs.csv"
+    log.write_text(
+        "job_id,submit_time,start_time,end_time,num_gpus,gpu_type,user,state\n"
+        "1,2026-01-05T00:00:00Z,2026-01-05T00:00:00Z,2026-01-06T00:00:00Z,4,H100,a,COMPLETED\n"
+        "2,2026-01-05T00:00:00Z,2026-01-05T00:00:00Z,,2,H100,a,RUNNING\n"
+    )
+    columns = ("submit_time", "start_time", "end_time", "num_gpus", "gpu_type", "user", "state")
+    maps = [part for name in columns for part in ("--map", f"{name}={name}")]
+    path = write(tmp_path / "o.json", [allocation(5)])
+    answer, _ = words_of(gpuplan, log, *maps, "--price", "H100=2.5", "--invoice", path)
+    assert "The log has 48 more" in answer
+    assert "jobs still running hold 48 GPU-hours of it so far." in answer
+
+
 @pytest.mark.parametrize(
     ("where", "options"),
     [
@@ -104,6 +154,12 @@ def test_what_tells_the_gpu_type(bill, tmp_path, where, options):
     assert row["billed_gpu_h"] == 96
 
 
+def written(*, repeated=False, **cells):
+    """Return an answer with an allocation, in two steps where it is repeated."""
+    row = allocation(5, **{key: cells.pop(key) for key in ("hours", "gpus") if key in cells})
+    return json.dumps({"code": 200, "data": [{"p1": {**row, **cells}}] * (1 + repeated)})
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -111,6 +167,16 @@ def test_what_tells_the_gpu_type(bill, tmp_path, where, options):
         ('{"code": 200, "data": [{"a": {"gpuCost": "x", "totalCost": 1}}]}', "cannot be read"),
         ('{"code": 200, "data": [{"a": {"gpuCost": 1, "totalCost": 2}}]}', "window.start.*empty"),
         ('{"code": 200, "data": [{"a": {"gpuCost": 1, "totalCost"', "cannot be read"),
+        ('{"code": 500, "message": "bo\\"om", "data": null}', "failed: 500 bo"),
+        ('{"code":500,"data":null,"message":"boom"}', "failed: 500 boom"),
+        ('{"code": 200, "data": []}', "no allocations in that window"),
+        ('{"code": 200, "status": "success", "data": [null, {}, { }]}', "no allocations in"),
+        (written(gpus="NaN"), "'gpuCost': allocation 'p1': found nan"),
+        (written(hours="-Infinity"), "'gpuHours': allocation 'p1': found -inf"),
+        (written(hours=-8.0), "'gpuHours': allocation 'p1': found -8; expected a number of at"),
+        (written(gpus=-1.0), "'gpuCost': allocation 'p1': found -1"),
+        (written(minutes=-60), "'minutes': allocation 'p1': found -60"),
+        (written(repeated=True), "'p1' is there twice for 2026-01-05T00:00:00Z to 2026-01-06"),
         ("Date,Namespace,Pod,Container,GPUs,GPUCost,TotalCost\n2026-01-05,n,p,c,8,20,21\n",
          "no GPU-hours.*\n  next: curl .*--invoice"),
     ],
@@ -120,3 +186,10 @@ def test_answers_that_are_no_bill_are_refused(tmp_path, text, said):
     path.write_text(text)
     with pytest.raises(InputError, match=said):
         read_invoice([path])
+
+
+def test_an_empty_answer_is_no_log(gpuplan, tmp_path):
+    path = tmp_path / "o.json"
+    path.write_text('{"code": 200, "data": []}')
+    code, _, err = gpuplan("ingest", path, "-o", tmp_path / "t.parquet")
+    assert code == 3 and "is an answer of OpenCost without allocations" in err

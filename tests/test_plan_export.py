@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.dumps import read_dump
-from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.plan_exports.names import plain_names
 

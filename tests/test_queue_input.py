@@ -3,7 +3,7 @@
 import pytest
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.site.notation import read_time
+from gpuplan.analysis.job_table.notation import read_time
 from gpuplan.analysis.site.squeue import read_queue
 from tests.support.support_eta import DAY, MONDAY, past_jobs, squeue_text, write_log, write_twin
 

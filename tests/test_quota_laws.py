@@ -11,6 +11,7 @@ from gpuplan.simkit.cluster.simulator import run_cluster
 from gpuplan.simkit.quota.simulator import as_jobs, replay_quota
 from gpuplan.simkit.quota.site import (
     PodSet,
+    Quota,
     QuotaCohort,
     QuotaJobs,
     QuotaSite,
@@ -101,6 +102,112 @@ def test_without_evictions_a_cohort_never_exceeds_what_its_queues_have(case):
     total = sum(q.groups[0][0].quotas["gpu"].nominal for q in members)
     for now in np.unique(start):
         assert gpus[(start <= now) & (now < until)].sum() <= total
+
+
+@st.composite
+def nested(draw, may_preempt=False):
+    """Queues of one flavor in cohorts of up to three levels, with limits at every level."""
+
+    def quota(most):
+        limits = [draw(st.sampled_from([None, None, 0, 1, 3])) for _ in range(2)]
+        return Quota(draw(st.integers(0, most)), *limits)
+
+    parents = draw(
+        st.sampled_from(
+            [
+                {"a": None},
+                {"a": "r", "b": "r", "r": None},
+                {"a": "m", "b": "r", "m": "r", "r": None},
+            ]
+        )
+    )
+    cohorts = tuple(
+        QuotaCohort(name, parent, 1.0, {("h100", "gpu"): quota(2)})
+        for name, parent in parents.items()
+    )
+    rules = {}
+    if may_preempt:
+        rules = {"reclaim_within_cohort": "Any", "within_queue": "LowerPriority"}
+    members = []
+    for number in range(draw(st.integers(2, 4))):
+        limits = quota(5)
+        cohort = draw(st.sampled_from(list(parents)))
+        members.append(gpu_queue(f"q{number}", limits.nominal, cohort, limits.borrowing_limit,
+                                 limits.lending_limit, **rules))  # fmt: skip
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(0, len(members) - 1), st.integers(0, 2), st.integers(0, 30),
+                      st.integers(1, 40), st.integers(1, 5)),
+            min_size=1, max_size=20,
+        )
+    )  # fmt: skip
+    return QuotaSite(tuple(members), cohorts, fair_sharing=draw(st.booleans())), jobs_of(rows)
+
+
+def over_quota(site, used):
+    """Return the cohorts and queues that use more than their quotas, and those around, allow.
+
+    What a member does not lend is for itself alone; all else, and what it takes beyond, is of the
+    cohort above it, up to its borrowing limit. Written as recursion over the tree, as no kernel is.
+    """
+    above = {cohort.name: cohort.parent for cohort in site.cohorts}
+    quotas = {cohort.name: cohort.quotas["h100", "gpu"] for cohort in site.cohorts}
+    faults = []
+
+    def whole(name):
+        """Return the quota of a cohort's subtree, and what the subtree uses of it."""
+        quota, use = quotas[name].nominal, 0
+        children = [
+            (queue.name, queue.groups[0][0].quotas["gpu"], None)
+            for queue in site.queues if queue.cohort == name
+        ]  # fmt: skip
+        children += [
+            (child, quotas[child], whole(child)) for child in above if above[child] == name
+        ]
+        for child, limits, inner in children:
+            have, taken = inner or (limits.nominal, used[child])
+            lent = have if limits.lending_limit is None else min(limits.lending_limit, have)
+            if limits.borrowing_limit is not None and taken > have + limits.borrowing_limit:
+                faults.append(child)
+            quota += lent
+            use += max(0, taken - (have - lent))
+        if above[name] is None and use > quota:
+            faults.append(name)
+        return quota, use
+
+    for name, parent in above.items():
+        if parent is None:
+            whole(name)
+    return faults
+
+
+def used_by(site, run, now):
+    queue, gpus, start, until = held(run)
+    here = (start <= now) & (now < until)
+    return {member.name: gpus[here & (queue == at)].sum() for at, member in enumerate(site.queues)}
+
+
+@pytest.mark.parametrize("may_preempt", [False, True])
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_limits_of_nested_cohorts_hold_at_every_start(may_preempt, data):
+    site, jobs = data.draw(nested(may_preempt))
+    run = replay_quota(site, jobs, most_evictions=6)
+    for now in np.unique(run.start_s):
+        assert over_quota(site, used_by(site, run, now)) == []
+
+
+def test_the_law_of_nested_cohorts_sees_what_breaks_it():
+    cohorts = tuple(
+        QuotaCohort(name, parent, 1.0, {("h100", "gpu"): Quota(0, limit)})
+        for name, parent, limit in (("a", "r", 1), ("b", "r", None), ("r", None, None))
+    )
+    site = QuotaSite((gpu_queue("x", 4, "a"), gpu_queue("y", 4, "b", lent=2)), cohorts)
+    assert over_quota(site, {"x": 5, "y": 3}) == []
+    assert over_quota(site, {"x": 6, "y": 0}) == ["a"]  # a may borrow one
+    assert over_quota(site, {"x": 5, "y": 4}) == ["r"]  # 9 of 8
+    assert over_quota(site, {"x": 0, "y": 8}) == []
+    assert over_quota(site, {"x": 7, "y": 0}) == ["a", "r"]  # y lends two
 
 
 def starts(run, job):

@@ -9,13 +9,13 @@ from support_sacct_json import sacct_json
 from support_slurm import log, notes
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.notation import gpus_of
 from gpuplan.analysis.log_formats.sacct_command import SACCT_COMMAND, SACCT_FIELDS
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.log_formats.slurm_json import flatten
 from gpuplan.analysis.reading.times import LOCAL_TIMES
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.log import read_site_log
-from gpuplan.analysis.site.notation import gpus_of
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.twin.settings import site_of
 

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.job_table.notation import expand_hosts, gpu_limit, gpus_of, minutes_limit
 from gpuplan.analysis.site.document import SiteDocument, read_twin, twin_text
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.log import read_site_log
-from gpuplan.analysis.site.notation import expand_hosts, gpu_limit, gpus_of, minutes_limit
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.twin.infer import complete, peak_use, plateau
 from gpuplan.planner.twin.settings import config_of, site_of

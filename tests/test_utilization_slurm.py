@@ -376,3 +376,26 @@ def test_the_golden_steps(shared):
     told = dict(jobs.select("jobid", percent).rows())
     for job in json.loads((folder / "expected.json").read_text())["steps"]:
         assert told[job["job"]] == job["util_mean"], job
+
+
+@pytest.mark.parametrize(
+    ("held", "is_known"),
+    [
+        ("n[1-2]", True), ("n2,n1", True), ("n[1-2].cluster", True), ("n[0-9]", True),
+        ("None assigned", True), ("", True), ("n[2", True), ("n1", False), ("n[3-4]", False),
+        ("m[1-2]", False),
+    ],
+)  # fmt: skip
+def test_a_summary_of_other_nodes_is_unknown(tmp_path, held, is_known):
+    row = {"AdminComment": summary([0.0, 0.0], [0.0, 0.0]), "NodeList": held}
+    jobs, result, _ = ingest_text(tmp_path, log(row, header=WITH_COMMENT + "|NodeList"))
+    assert jobs["gpu_util_mean"].to_list() == [0.0 if is_known else None]
+    told = "summaries of jobstats of nodes that the job did not hold (utilization unknown)"
+    assert (told in notes(result)) is not is_known
+
+
+def test_names_of_nodes_may_be_anything(tmp_path):
+    odd = packed(b'{"nodes": {"\\ud800,x": {"gpu_utilization": {"0": 5}}}}')
+    row = {"AdminComment": odd, "NodeList": "n1"}
+    jobs, *_ = ingest_text(tmp_path, log(row, header=WITH_COMMENT + "|NodeList"))
+    assert jobs["gpu_util_mean"].to_list() == [None]

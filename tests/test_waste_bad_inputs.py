@@ -72,7 +72,18 @@ def test_damaged_summaries_are_unknown_and_told_beside_good_ones(gpuplan, site, 
     text = told(gpuplan, log("log.txt", *comments))
     assert f"{note}" in text and ": 1 " in text[text.index(note) :]
     assert "nothing is known of 1 GPU-hours of 1 job (50.0%)" in text
-    assert "50.0% of 2 GPU-hours have figures of use; of these 1 GPU-hours (100.0%)" in text
+    assert (
+        "50.0% of 2 GPU-hours have figures of use; of these at least 1 GPU-hours (100.0%)" in text
+    )
+
+
+def test_gpus_with_memory_alone_count_as_idle_and_that_is_told(gpuplan, site):
+    """As jobstats itself takes them."""
+    nodes = '"n1":{"gpu_utilization":{},"gpu_used_memory":{"0":5},"gpu_total_memory":{"0":9}}'
+    text = told(gpuplan, log("log.txt", packed(f'{{"nodes":{{{nodes}}}}}'), summary([50.0])))
+    assert "GPUs with memory but no utilization in jobstats, which counts as 0%: 1" in text
+    assert "1 GPU-hours (50.0%)" in text
+    assert "which counts as 0%" not in told(gpuplan, log("log.txt", HALF, summary([50.0])))
 
 
 def test_short_and_absent_summaries_are_no_damage(gpuplan, site):
@@ -107,7 +118,7 @@ def test_copies_and_order_of_samples_change_nothing(gpuplan, site, reverse):
         ({}, {}, "series without a metric name, not used: 1", "ask for the metric itself"),
         ({"Hostname": "n1", "gpu": "0"}, {}, "without a metric name", "avg_over_time()"),
         ({"__name__": ENGINE}, {}, "without the labels Hostname and gpu", "drop its labels"),
-        (of_node(), {"value": 75}, "samples above 100%: 61", "is from 0 to 1"),
+        (of_node(), {"value": 7500}, "samples above 100%: 61", "is from 0 to 1"),
         (of_node(metric=UTIL), {"value": 900}, "samples above 100%: 61", "from 0 to 100"),
         (of_node("zz9"), {}, "is of nodes that the log does not have (zz9)", "of these nodes"),
         (of_node(), {"begin_s": BEGIN_S - 90 * 86400}, "no samples within the runs", "--time-zone"),

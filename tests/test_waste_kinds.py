@@ -83,14 +83,16 @@ UNKNOWN_JOB = dict.fromkeys(UTILIZATION_COLUMNS)
         ({"gpu_util_coverage": 0.5, "gpus_idle": 1.0},
          {"partly_idle": 10, "used": 10, "unknown": 20}),
         ({"gpu_util_coverage": 0.5, "gpus_idle": 2.0, "gpu_util_mean": 0.0},
-         {"idle": 20, "unknown": 20}),
+         {"partly_idle": 20, "unknown": 20}),
+        ({"gpu_util_coverage": 0.96, "gpus_idle": 4.0, "gpu_util_mean": 0.0},
+         {"idle": 38.4, "unknown": 1.6}),
         ({"gpus_idle": None, "gpu_util_mean": 10.0}, {"low_utilization": 40}),
         ({"num_gpus": 0.0, **UNKNOWN_JOB}, {}),
         ({"duration_s": None}, {}),
     ],
 )  # fmt: skip
 def test_kinds_by_hand(job, expected):
-    assert hours(kinds_of_waste(trace(job))) == [expected]
+    assert hours(kinds_of_waste(trace(job))) == [pytest.approx(expected)]
 
 
 def test_failed_work_without_figures_is_said_beside():
@@ -130,7 +132,7 @@ def of_series(**values):
         # The series alone.
         (UNKNOWN_JOB, {"never_used_gpu_h": 10.0}, {"partly_idle": 10, "used": 30}),
         (UNKNOWN_JOB, {"covered_gpu_h": 20.0, "never_used_gpu_h": 20.0, "gpu_util_mean": 0.0},
-         {"idle": 20, "unknown": 20}),
+         {"partly_idle": 20, "unknown": 20}),
         (UNKNOWN_JOB, {"covered_gpu_h": None, "never_used_gpu_h": None, "gpu_util_mean": None,
                        "idle_end_gpu_h": None, "idle_begin_gpu_h": None}, {"unknown": 40}),
     ],

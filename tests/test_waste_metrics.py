@@ -96,7 +96,9 @@ def test_clocks_that_differ_are_in_the_answer_and_nobody_is_mailed(gpuplan, tmp_
     path, series = _forty_jobs(tmp_path, hours_off=1)
     words = [str(path), "--metrics", str(series)]
     assert answer(gpuplan, *words)["metrics"]["clock_later_h"] == 1
-    _, out, _ = gpuplan("waste", *words)
+    assert answer(gpuplan, *words)["counterfactual"] is None
+    _, out, err = gpuplan("waste", *words)
+    assert "no waits are replayed: metrics that do not fit" in " ".join(err.split())
     text = " ".join(out.split())
     assert text.startswith("The clocks of the log and of the metrics seem 1 h apart")
     assert "wait from" not in text and "Or keep" not in text
@@ -130,3 +132,65 @@ def test_an_idle_end_is_cut_and_a_begin_is_not(watched):
     left = dict(zip(trace.jobs["job_id"], removed.run_s - removed.cut_s, strict=True))
     assert left == pytest.approx({"a": 5 * HOUR, "b": 2 * HOUR, "c": 10 * HOUR}, abs=300)
     assert removed.jobs_of(END) == 2
+
+
+def test_a_job_of_which_some_nodes_have_figures_is_not_called_idle(gpuplan, tmp_path):
+    """16 GPUs of 4 nodes for 10 h; the series are of one node, which does nothing."""
+    path, series = tmp_path / "t.parquet", tmp_path / "series.json"
+    jobs = support_metrics.trace(("99", "n[1-4]", 0, 10 * 3600, 16.0)).jobs
+    jobs.with_columns(user=pl.lit("eve")).write_parquet(path)
+    points = support_metrics.every(300, 0, 10 * 3600, 0)
+    series.write_text(support_metrics.answer(
+        *(support_metrics.series(support_metrics.UTIL, "n1", gpu, points) for gpu in range(4))
+    ))  # fmt: skip
+    words = [str(path), "--metrics", str(series), "--no-replay", "--mail", str(tmp_path / "mail")]
+    hours = {kind["name"]: kind["gpu_h"] for kind in answer(gpuplan, *words)["kinds"]}
+    assert (hours["idle"], hours["partly_idle"], hours["unknown"]) == pytest.approx((0, 40, 120))
+    text = (tmp_path / "mail" / "eve.txt").read_text()
+    assert "40.0 of 160.0 GPU-hours (40.0 with figures); of the GPUs with figures, some" in text
+    assert "no GPU" not in text
+
+
+@pytest.mark.parametrize("watched_nodes, idle_gpus", [(4, 4), (2, 0)])
+def test_a_job_known_in_part_is_not_shrunk(tmp_path, watched_nodes, idle_gpus):
+    """16 GPUs of 4 nodes for 10 h, those of the first idle: two nodes unseen may use theirs."""
+    path, series = tmp_path / "t.parquet", tmp_path / "series.json"
+    support_metrics.trace(("99", "n[1-4]", 0, 10 * 3600, 16.0)).jobs.write_parquet(path)
+    series.write_text(support_metrics.answer(*(
+        support_metrics.series(
+            support_metrics.UTIL, f"n{node}", gpu,
+            support_metrics.every(300, 0, 10 * 3600, 0 if node == 1 else 80),
+        )
+        for node in range(1, watched_nodes + 1)
+        for gpu in range(4)
+    )))  # fmt: skip
+    trace = read_trace(path, columns=COLUMNS, optional=("node_list",))
+    kinds = kinds_of_waste(trace, summary := read_metrics([series], trace).jobs)
+    assert kinds["partly_idle_gpu_h"].to_list() == pytest.approx([40], abs=0.5)
+    assert job_waste(trace, kinds, summary, 7200.0).idle_gpus.tolist() == [idle_gpus]
+
+
+def test_nobody_is_told_of_a_job_by_metrics_of_another_cluster(gpuplan, tmp_path):
+    path, series = tmp_path / "t.parquet", tmp_path / "series.json"
+    jobs = support_metrics.trace(("1", "n1", 0, 10 * 3600, 1.0)).jobs
+    jobs.with_columns(user=pl.lit("eve"), gpu_type=pl.lit("A100")).write_parquet(path)
+    points = support_metrics.every(300, 0, 10 * 3600, 0)
+    series.write_text(support_metrics.answer(
+        support_metrics.series(support_metrics.UTIL, "n1", 0, points, modelName="NVIDIA L4")
+    ))  # fmt: skip
+    words = [str(path), "--metrics", str(series), "--no-replay"]
+    code, _, err = gpuplan("waste", *words, "--mail", str(tmp_path / "mail"))
+    assert code == 3 and "n1: NVIDIA L4, in the log A100" in err
+    assert "next: name series of the cluster of the log" in err
+    assert not (tmp_path / "mail").exists()
+    _, _, err = gpuplan("waste", *words)
+    assert "other GPUs than the log on 1 node" in err
+    _, _, err = gpuplan("waste", *words[:-1])
+    assert "no waits are replayed: metrics that do not fit" in " ".join(err.split())
+    assert answer(gpuplan, *words[:-1])["counterfactual"] is None
+
+
+def test_series_without_power_tell_no_energy(gpuplan, tmp_path):
+    path, series = _forty_jobs(tmp_path, hours_off=0)
+    _, _, err = gpuplan("waste", path, "--metrics", series, "--usd-per-kwh", "0.2")
+    assert "energy is not known: --metrics have no power" in " ".join(err.split())

@@ -15,6 +15,7 @@ from support_sitelab import DUMPS, SITELAB
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.log_formats.format import IngestOptions
+from gpuplan.analysis.metrics.samples import IN_PERCENT
 from gpuplan.analysis.metrics.wandb_events import run_of
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.analysis.waste import kinds
@@ -153,6 +154,30 @@ def test_clocks_an_hour_off_are_said(tmp_path):
         else:
             side = "later" if shift > 0 else "earlier"
             assert f"{abs(shift) // HOUR} h {side}" in warnings[0] and "--time-zone" in warnings[0]
+
+
+@pytest.mark.parametrize("shift_h", [0, 1, -1])
+@pytest.mark.parametrize("idle_s", [0, HOUR])
+def test_clocks_of_long_jobs_an_hour_off_are_said(tmp_path, shift_h, idle_s):
+    """Jobs of a day or two; each works from its begin, or an hour later, to its end."""
+    rng = np.random.default_rng(5)
+    log, at = [], 0
+    for number in range(12):
+        length, pause = (int(x) for x in rng.integers(10 * HOUR, 50 * HOUR, 2))
+        log.append((str(number), "n1", at, at + length, 1.0))
+        at += length + pause
+
+    def busy(time):
+        return 90 * any(
+            begin + idle_s <= time - shift_h * HOUR < end for _, _, begin, end, _ in log
+        )
+
+    points = every(STEP, -HOUR, at + HOUR, busy)
+    clock = summary_of(tmp_path, trace(*log), answer(series(UTIL, "n1", 0, points))).clock
+    if idle_s:  # up to an hour of the difference could be of the jobs
+        assert clock is None or (shift_h and 0 <= clock.later_h - shift_h <= 1)
+    else:
+        assert (None if clock is None else clock.later_h) == (shift_h or None)
 
 
 def test_jobs_that_share_a_node_take_the_busy_gpus(tmp_path):
@@ -489,9 +514,149 @@ def test_the_week_adds_ends_to_the_kinds(birch):
     assert joined["unknown_gpu_h"].sum() <= plain["unknown_gpu_h"].sum()
 
 
-def test_a_log_read_in_the_wrong_zone_is_said(birch):
+@pytest.mark.parametrize("hours", [-5, -1, 1])
+def test_a_log_read_in_the_wrong_zone_is_said(birch, hours):
     log, _ = birch
     shifted = replace(log, jobs=log.jobs.with_columns(
-        pl.col("submit_time") - pl.duration(hours=5)))  # fmt: skip
+        pl.col("submit_time") + pl.duration(hours=hours)))  # fmt: skip
     (warning,) = read_metrics([DUMPS / "dcgm_week.json.gz"], shifted).warnings
-    assert "moved 5 h later" in warning
+    assert f"moved {abs(hours)} h {'later' if hours < 0 else 'earlier'}" in warning
+
+
+# Jobs that share a node
+
+
+def shared(folder, jobs, *busy_h):
+    """Return GPU-hours covered and never used of jobs of 1 GPU of a node, and the notes.
+
+    Args:
+        jobs: begin and end of each, in hours.
+        busy_h: of each GPU, when it is used at 90%, in hours.
+    """
+    log = trace(*((str(at), "n1", int(begin * HOUR), int(end * HOUR), 1.0)
+                  for at, (begin, end) in enumerate(jobs, 1)))  # fmt: skip
+    parts = [
+        series(UTIL, "n1", gpu, every(STEP, 0, 10 * HOUR, lambda at, of=of: (
+            90 * (of[0] * HOUR <= at < of[1] * HOUR))))
+        for gpu, of in enumerate(busy_h)
+    ]  # fmt: skip
+    summary = summary_of(folder, log, answer(*parts))
+    rows = {
+        row["job_id"]: (row["covered_gpu_h"], row["never_used_gpu_h"], row["idle_end_gpu_h"])
+        for row in summary.jobs.rows(named=True)
+    }
+    return rows, summary.notes
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_use_that_begins_with_a_later_job_is_of_that_job(tmp_path, order):
+    rows, notes = shared(tmp_path, [(0, 10), (1, 10)], *[(0, 0), (1, 10)][::order])
+    assert rows == {"1": (10, 10, 0), "2": (9, 0, 0)} and not notes
+    # Use that ends with a job is of that job too.
+    rows, notes = shared(tmp_path, [(0, 6), (0, 10)], *[(0, 0), (0, 6)][::order])
+    assert rows == {"1": (6, 0, 0), "2": (10, 10, 0)} and not notes
+    # Use outside the other job is of the one that runs then, whenever it begins.
+    rows, notes = shared(tmp_path, [(0, 10), (2, 8)], *[(0, 0), (4, 9)][::order])
+    assert rows["2"] == (6, 6, 0) and rows["1"][:2] == (10, 0) and not notes
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize(
+    ("jobs", "busy"),
+    [([(0, 10), (0, 10)], (0, 10)), ([(0, 10), (1, 10)], (3, 10)), ([(0, 10), (2, 8)], (4, 6))],
+)
+def test_use_that_may_be_of_two_jobs_is_unknown(tmp_path, jobs, busy, order):
+    rows, notes = shared(tmp_path, jobs, *[(0, 0), busy][::order])
+    assert rows == {}
+    hours = sum(end - begin for begin, end in jobs)
+    assert notes == (f"{waste_series.UNCLEAR}: {hours:.1f}",)
+
+
+def test_jobs_that_use_two_gpus_alike_need_not_be_told_apart(tmp_path):
+    rows, notes = shared(tmp_path, [(0, 10), (0, 10)], (0, 10), (0, 10))
+    assert rows == {"1": (10, 0, 0), "2": (10, 0, 0)} and not notes
+
+
+# Samples that cannot be used
+
+
+ONE = trace(("1", "n1", 0, 10 * HOUR, 1.0))
+
+
+@pytest.mark.parametrize("bad", ["NaN", -1, 250])
+@pytest.mark.parametrize("often", [2, 100])
+def test_a_gpu_with_lost_samples_is_not_known_to_idle(tmp_path, bad, often):
+    """All samples but every second one, or one of 121, are 0; the rest of them are unusable."""
+    points = every(STEP, 0, 10 * HOUR, lambda at: bad if at // STEP % often == 1 else 0)
+    assert summary_of(tmp_path, TWO, with_second(UTIL, points)).jobs["job_id"].to_list() == ["2"]
+
+
+TWO = trace(("1", "n1", 0, 10 * HOUR, 1.0), ("2", "n2", 0, 10 * HOUR, 1.0))
+
+
+def with_second(name, points):
+    """Return samples of node n1, and of a GPU of n2 that works."""
+    return answer(
+        series(name, "n1", 0, points), series(UTIL, "n2", 0, every(STEP, 0, 10 * HOUR, 50))
+    )
+
+
+def test_some_lost_samples_lower_what_is_covered(tmp_path):
+    def value(at):
+        return "NaN" if at // STEP % 20 == 1 else 50 if at <= 6 * HOUR else 0
+
+    job = only(summary_of(tmp_path, ONE, answer(
+        series(UTIL, "n1", 0, every(STEP, 0, 10 * HOUR, value)))))  # fmt: skip
+    assert job["covered_gpu_h"] == pytest.approx(10 * 0.95, abs=0.1)
+    assert job["idle_end_gpu_h"] == 0 and job["never_used_gpu_h"] == 0
+    # With more of them, of high samples perhaps, the mean is of others.
+    summary = summary_of(tmp_path, TWO, with_second(UTIL, every(
+        STEP, 0, 10 * HOUR, lambda at: 250 if at // STEP % 5 == 1 else 3)))  # fmt: skip
+    assert summary.jobs["job_id"].to_list() == ["2"]
+
+
+def test_the_engine_in_percent_is_taken_as_such(tmp_path):
+    share = every(STEP, 0, 10 * HOUR, lambda at: 0.8 if at <= 6 * HOUR else 0)
+    plain = only(summary_of(tmp_path, ONE, answer(series(ENGINE, "n1", 0, share))))
+    percent = [(at, 100 * value) for at, value in share]
+    summary = summary_of(tmp_path, ONE, answer(series(ENGINE, "n1", 0, percent)))
+    assert only(summary) == pytest.approx(plain)
+    assert told(summary) == {IN_PERCENT: "121"}
+
+
+def _of_one_node(folder, jobs_of, used_by, model="NVIDIA A100-SXM4-40GB", gpu_type="A100"):
+    """Return a summary of jobs of a node where other jobs, or the same ones, used the GPU."""
+
+    def busy(at):
+        return 90 * any(begin <= at < end for begin, end in used_by)
+
+    log = trace(*((str(i), "n1", begin, end, 1.0) for i, (begin, end) in enumerate(jobs_of)))
+    log = replace(log, jobs=log.jobs.with_columns(gpu_type=pl.lit(gpu_type)))
+    points = every(STEP, 0, max(end for _, end in jobs_of), busy)
+    return summary_of(folder, log, answer(series(UTIL, "n1", 0, points, modelName=model)))
+
+
+def _spans(seed):
+    rng, at, spans = np.random.default_rng(seed), 0, []
+    for _ in range(30):
+        length, pause = (int(x) for x in rng.integers(HOUR, 9 * HOUR, 2))
+        spans.append((at + pause, at + pause + length))
+        at += pause + length
+    return spans
+
+
+def test_metrics_of_another_cluster_with_the_same_names_are_said(tmp_path):
+    own = _spans(1)
+    assert _of_one_node(tmp_path, own, own).misfit == ""
+    strange = _of_one_node(tmp_path, own, _spans(2))
+    assert "GPUs are in use when no job holds them" in strange.warnings[0]
+    assert strange.misfit
+    # Jobs most of which do nothing are no other cluster's.
+    assert _of_one_node(tmp_path, own, own[::5]).misfit == ""
+
+
+def test_metrics_of_another_model_of_gpu_are_said(tmp_path):
+    own = _spans(1)
+    summary = _of_one_node(tmp_path, own, own, model="NVIDIA H100 80GB HBM3")
+    assert "n1: NVIDIA H100 80GB HBM3, in the log A100" in summary.misfit
+    assert _of_one_node(tmp_path, own, own, gpu_type="gpu").misfit == ""  # names no model

@@ -18,7 +18,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.history.jobs import JobArrays
 from gpuplan.analysis.history.runs import written
-from gpuplan.analysis.site.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.trace.trace import Trace
 
 NODES = "node_list"

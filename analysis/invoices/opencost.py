@@ -1,17 +1,20 @@
 """Allocations of OpenCost: the JSON of ``/allocation/compute``, a map of allocations per step.
 
 The GPU dollars of an allocation are one charge with its GPU-hours, all else is another one. What is
-idle is unused capacity. An allocation does not say of which type its GPUs are: a label, or the name
-of the node, may, and else they are of the only type of the log.
+idle is unused capacity. GPU dollars without hours are a charge without a type: no rate is of them.
+An allocation does not say of which type its GPUs are: a label, or the name of the node, may, and
+else they are of the only type of the log.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,8 +37,10 @@ COLUMNS = (
 )  # fmt: skip
 """Of the rows that allocations become: one for the GPUs, one for all else (``part``). ``sku`` is
 the GPU type that a label names, else the node; ``instance`` the instance type of a label."""
-GPUS, REST = "gpus", "rest"
+GPUS, HOURS_UNKNOWN, REST = "gpus", "gpus without hours", "rest"
+USE = ("minutes", "gpuCount", "gpuHours")
 OTHER = "CPUs, memory, storage and network"
+NO_HOURS = "GPUs, hours unknown"
 
 
 class _Window(Struct):
@@ -93,7 +98,58 @@ def open_opencost(stream: SourceStream) -> Rows:
     allocations = [
         (key, allocation) for step in answer.data or () for key, allocation in (step or {}).items()
     ]
+    if not allocations:
+        raise InputError(
+            stream.path, "OpenCost has no allocations in that window",
+            expected="a window in which pods ran", hint=ALLOCATIONS,
+        )  # fmt: skip
+    _check(stream.path, allocations)
     return open_rows(partial(_rows, allocations), COLUMNS)
+
+
+def _check(path: Path, allocations: Sequence[tuple[str, _CostAllocation]]) -> None:
+    """Refuse amounts that are no number, negative use, and an allocation that is there twice.
+
+    Costs of what is idle may be negative, and so may adjustments: OpenCost corrects with them.
+
+    Raises:
+        InputError: with the name of the allocation.
+    """
+    windows: set[tuple[str, str, str | None]] = set()
+    for key, allocation in allocations:
+        amounts = {
+            "minutes": allocation.minutes,
+            "gpuCount": allocation.gpu_count,
+            "gpuHours": allocation.gpu_hours,
+            "gpuCost": allocation.gpu_cost,
+            "gpuCostAdjustment": allocation.adjustment,
+            "totalCost": allocation.total_cost,
+        }
+        is_idle = (allocation.name or key).startswith(IDLE)
+        for name, amount in amounts.items():
+            if amount is None:
+                continue
+            never_below_0 = name in USE or (name == "gpuCost" and not is_idle)
+            if not math.isfinite(amount) or (amount < 0 and never_below_0):
+                raise InputError(
+                    path, f"allocation {key!r}: found {amount:g}", column=name,
+                    expected="a number of at least 0" if never_below_0 else "a number",
+                    hint=f"ask OpenCost again: {ALLOCATIONS}",
+                )  # fmt: skip
+        begin, end = _window_of(allocation)
+        if begin is not None and (key, begin, end) in windows:
+            raise InputError(
+                path, f"allocation {key!r} is there twice for {begin} to {end}",
+                expected="each allocation once in a window, so that nothing is billed twice",
+                hint=f"ask OpenCost again: {ALLOCATIONS}",
+            )  # fmt: skip
+        if begin is not None:
+            windows.add((key, begin, end))
+
+
+def _window_of(allocation: _CostAllocation) -> tuple[str | None, str | None]:
+    window = allocation.window or _Window(allocation.start, allocation.end)
+    return window.start, window.end
 
 
 def _rows(
@@ -107,7 +163,7 @@ def _rows(
 def _parts(key: str, allocation: _CostAllocation) -> Iterator[Mapping[str, str | None]]:
     """Yield the GPUs of an allocation, and the rest of it, as cells."""
     properties = allocation.properties or _Properties()
-    window = allocation.window or _Window(allocation.start, allocation.end)
+    begin, end = _window_of(allocation)
     labels = properties.labels or {}
     hours = allocation.gpu_hours
     if hours is None and allocation.gpu_count is not None and allocation.minutes is not None:
@@ -120,10 +176,13 @@ def _parts(key: str, allocation: _CostAllocation) -> Iterator[Mapping[str, str |
         "name": allocation.name or key,
         "sku": clean_type(product or "") or properties.node or allocation.name or key,
         "instance": label[INSTANCE_LABEL],
-        "window.start": window.start,
-        "window.end": window.end,
+        "window.start": begin,
+        "window.end": end,
     }
-    if gpu_cost or hours:
+    is_idle = (allocation.name or key).startswith(IDLE)
+    if gpu_cost and hours is None and not is_idle:
+        yield {**shared, "part": HOURS_UNKNOWN, "cost": f"{gpu_cost:f}"}
+    elif gpu_cost or hours:
         gpu_hours = f"{_exact(hours):f}"
         yield {**shared, "part": GPUS, "gpuHours": gpu_hours, "cost": f"{gpu_cost:f}"}
     if rest != gpu_cost or not (gpu_cost or hours):
@@ -173,7 +232,7 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
             "unit": of_gpus("GPU-Hours", "allocation"),
             "pricing": of_gpus(STANDARD, None),
             "sku": of_gpus(cells.text("sku"), None),
-            "service": of_gpus("GPUs", OTHER),
+            "service": of_gpus("GPUs", OTHER).set(cells.text("part") == HOURS_UNKNOWN, NO_HOURS),
             "service_category": of_gpus("Compute", "Other"),
             "texts": of_gpus(cells.text("instance").fill_null(""), ""),
             "details": of_gpus(json.dumps({"GpuCount": 1}), None),

@@ -295,7 +295,8 @@ def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
     except ValueError as error:
         run.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
     if not run.gpus and run.fault is None and not around.include_cpu:
-        run.left_out = "without_gpus"
+        has_requests = not {REQUESTS, SCHEDULER_REQUESTS}.isdisjoint(series.last)
+        run.left_out = "without_gpus" if has_requests else "gpus_unknown"
         return run
     told = series.node_types.get(node or "")
     run.gpu_type = (clean_type(told) if told else None) or type_of_labels(

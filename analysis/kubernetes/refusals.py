@@ -20,8 +20,12 @@ ANSWER = re.compile(rb'\s*(?:\{\s*"status"\s*:\s*"(?:success|error)"|\[\s*\{\s*"
 """How an answer of Prometheus starts, and the bare array of promtool."""
 METRIC_NAME = re.compile(rb'"__name__"\s*:\s*"([a-zA-Z0-9_:]{1,80})"')
 OPENCOST_JSON = re.compile(
-    rb'\s*\{\s*"code"\s*:\s*\d+\s*,.*"(?:gpuCost|gpuHours|totalCost)"\s*:', re.DOTALL
+    rb'\s*\{\s*"code"\s*:\s*\d+\s*,(?:.*"(?:gpuCost|gpuHours|totalCost)"\s*:'
+    rb'|(?:\s*"\w+"\s*:\s*(?:"(?:[^"\\]|\\.)*"|\d+|null|true|false)\s*,)*'
+    rb'\s*"data"\s*:\s*(?:null|\[\s*(?:(?:null|\{\s*\})[\s,]*)*\]))',
+    re.DOTALL,
 )
+"""An answer of OpenCost: with an allocation, or with ``data`` that has none."""
 OPENCOST_COLUMNS = frozenset({"Namespace", "Pod", "Container", "GPUCost", "TotalCost"})
 ALLOCATIONS = 'curl -sG "$OPENCOST/allocation/compute" -d window=30d -d step=1d -d aggregate=pod'
 COMMANDS = (
@@ -90,9 +94,13 @@ def opencost(path: Path, data: bytes, columns: Collection[str]) -> InputError | 
             hint=f"{ALLOCATIONS} > opencost.json; gpuplan bill LOG --invoice opencost.json; the "
             "jobs of the same Prometheus: kube-metrics, docs/formats/kubernetes.md",
         )
+    is_empty = not any(name in data for name in (b'"gpuCost"', b'"gpuHours"', b'"totalCost"'))
     return InputError(
         path,
-        "has allocations of OpenCost: dollars of pods by window, without submissions and waits",
+        "is an answer of OpenCost without allocations"
+        if is_empty
+        else "has allocations of OpenCost: dollars of pods by window, without submissions and "
+        "waits",
         expected="a job log",
         hint=f"gpuplan bill LOG --invoice {path}; the jobs of the same Prometheus: kube-metrics, "
         "docs/formats/kubernetes.md",

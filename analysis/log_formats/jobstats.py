@@ -50,10 +50,12 @@ FIELDS: dict[str, pl.DataType] = {
     "mem_of_one_gib": pl.Float64(),
     "unlisted": pl.Float64(),
     "above": pl.Float64(),
+    "nodes": pl.String(),
 }
 """What `summaries` reads of a summary: the GPUs that it lists, those with a figure, those of them
 at 0%, the sum of percents; memory used and total of the GPUs that have both, the most used on one
-and the most that one has; GPUs without a figure that count as unused; figures above 100%."""
+and the most that one has; GPUs without a figure that count as unused; figures above 100%;
+nodes with counters, with commas between them."""
 SUMMARY = pl.Struct(FIELDS)
 
 Counters = dict[str, float | None]
@@ -95,6 +97,7 @@ class _Gpus:
     used: list[float | None] = field(default_factory=list)
     total: list[float | None] = field(default_factory=list)
     unlisted: dict[int, int] = field(default_factory=dict)
+    nodes: dict[int, str] = field(default_factory=dict)
 
 
 def summaries(comments: pl.Series) -> pl.Series:
@@ -120,7 +123,11 @@ def summaries(comments: pl.Series) -> pl.Series:
     status[(status == READ) & ~(columns["known"] > 0)] = WITHOUT_GPUS
     values: dict[str, pl.Series] = {}
     for name, kind in FIELDS.items():
-        column = status if name == "status" else columns[name]
+        column: list[str | None] | np.ndarray
+        if name == "nodes":
+            column = [gpus.nodes.get(place) for place in range(len(packed))]
+        else:
+            column = status if name == "status" else columns[name]
         whole = pl.Series(name, [None], dtype=kind).new_from_index(0, len(comments))
         values[name] = whole.scatter(at, pl.Series(column, dtype=kind)) if at.size else whole
     return pl.DataFrame(values).to_struct(comments.name)
@@ -138,6 +145,9 @@ def _add(gpus: _Gpus, job: int, data: bytes) -> int:
         nodes = _nodes(text)
     except (zlib_error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNREADABLE
+    gpus.nodes[job] = ",".join(
+        [name for name, node in nodes.items() if node.gpu_utilization is not None]
+    )
     for node in nodes.values():
         percent, used, total = node.gpu_utilization, node.gpu_used_memory, node.gpu_total_memory
         if percent is None:

@@ -29,6 +29,7 @@ A_TIME = "a time"
 LEFT_OUT = {
     WITHOUT_GPUS: "pods or workloads without GPUs left out (gpuplan ingest --include-cpu keeps "
     "them)",
+    "gpus_unknown": "pods left out because no series says how many GPUs they request",
     "pending": "pods or workloads that have not started left out",
     "deleted": "deleted before they started",
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",

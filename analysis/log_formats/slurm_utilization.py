@@ -5,10 +5,12 @@ Unknown is null everywhere and never counts as idle.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
 
 import polars as pl
 
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.job_table.schema import UTILIZATION_COLUMNS
 from gpuplan.analysis.log_formats.jobstats import (
     NONE,
@@ -28,8 +30,10 @@ from gpuplan.analysis.reading.plan import Field
 JOBSTATS, STEPS = "jobstats", "slurm steps"
 SUMMARY_COLUMN = "admincomment"
 SUMMARY_FIELD, USAGE_FIELD = "summary of jobstats", "usage of steps"
+NODES_COLUMN, NODES_FIELD = "nodelist", "nodes of the run"
 HELD_TOLERANCE = 1e-6
 PERCENT_TOLERANCE = 1.01
+NO_NODES = re.compile(r"(?i)none assigned|unknown|^\(?(null|none)\)?$")
 NO_COUNTERS = r"(?i)mig|[0-9]g\.|gh200|^mi[0-9]|amd|instinct|radeon"
 """GPU types on which Slurm writes 0 where it has no counter."""
 
@@ -54,6 +58,8 @@ def utilization_fields(has: Set[str], memo: ColumnMemo) -> tuple[Field, ...]:
             is_elementwise=True,
         )
         fields.append(Field(SUMMARY_FIELD, SUMMARY_COLUMN, read))
+        if NODES_COLUMN in has:
+            fields.append(Field(NODES_FIELD, NODES_COLUMN, pl.col(NODES_COLUMN)))
     if USAGE in has:
         fields.append(Field(USAGE_FIELD, USAGE, pl.col(USAGE)))
     return tuple(fields)
@@ -72,7 +78,7 @@ def utilization_values(
     """
     sources = []
     if SUMMARY_COLUMN in has:
-        sources.append(_of_summary(held, never))
+        sources.append(_of_summary(has, held, never))
     if USAGE in has:
         sources.append(_of_steps(held, gpu_type, never))
     if not sources:
@@ -87,8 +93,8 @@ def utilization_values(
     }
 
 
-def _of_summary(held: pl.Expr, never: pl.Expr) -> dict[str, pl.Expr]:
-    is_read = _is_read(held) & ~never
+def _of_summary(has: Set[str], held: pl.Expr, never: pl.Expr) -> dict[str, pl.Expr]:
+    is_read = _is_read(has, held) & ~never
     has_memory = is_read & (_of("mem_total_gib") > 0)
     counters = _of("known")
     return {
@@ -134,7 +140,7 @@ def percent_of_usage(held: pl.Expr, gpu_type: pl.Expr) -> pl.Expr:
 
 def utilization_tallies(has: Set[str], held: pl.Expr, gpu_type: pl.Expr) -> tuple[Tally, ...]:
     """Return what to count of the figures among the rows."""
-    tallies = _summary_tallies(held) if SUMMARY_COLUMN in has else ()
+    tallies = _summary_tallies(has, held) if SUMMARY_COLUMN in has else ()
     if USAGE not in has:
         return tallies
     percent = percent_of_usage(held, gpu_type)
@@ -147,8 +153,8 @@ def utilization_tallies(has: Set[str], held: pl.Expr, gpu_type: pl.Expr) -> tupl
     )  # fmt: skip
 
 
-def _summary_tallies(held: pl.Expr) -> tuple[Tally, ...]:
-    status, is_read = _of("status"), _is_read(held)
+def _summary_tallies(has: Set[str], held: pl.Expr) -> tuple[Tally, ...]:
+    status, is_read, is_foreign = _of("status"), _is_read(has, held), _is_foreign(has)
     has_gpus = held > 0
     return (
         Tally("runs with a summary of jobstats (GPU utilization, in AdminComment)", is_read),
@@ -163,7 +169,9 @@ def _summary_tallies(held: pl.Expr) -> tuple[Tally, ...]:
         Tally("summaries of jobstats without GPU counters, of jobs with GPUs (utilization unknown)",
               (status == WITHOUT_GPUS) & has_gpus),
         Tally("summaries of jobstats with more GPUs than the job held (utilization unknown)",
-              (status == READ) & ~is_read & has_gpus),
+              (status == READ) & ~is_read & has_gpus & ~is_foreign),
+        Tally("summaries of jobstats of nodes that the job did not hold (utilization unknown)",
+              (status == READ) & has_gpus & is_foreign),
         Tally("summaries of jobstats with fewer GPUs than the job held (the others are unknown)",
               is_read & (_of("known") < held)),
         Tally("GPUs with memory but no utilization in jobstats, which counts as 0%",
@@ -177,7 +185,36 @@ def _of(name: str) -> pl.Expr:
     return pl.col(SUMMARY_FIELD).struct.field(name)
 
 
-def _is_read(held: pl.Expr) -> pl.Expr:
+def _is_foreign(has: Set[str]) -> pl.Expr:
+    """Return whether a summary has nodes that are not among those of the run, if these are told."""
+    if NODES_COLUMN not in has:
+        return pl.lit(False)
+    nodes = pl.struct(_of("nodes").alias("told"), pl.col(NODES_FIELD).alias("held"))
+    return nodes.map_batches(_has_others, return_dtype=pl.Boolean, is_elementwise=True)
+
+
+def _has_others(nodes: pl.Series) -> pl.Series:
+    """Return whether the first of two lists of nodes has some that the second one has not."""
+    pairs = nodes.struct.unnest()
+    may_differ = (pairs["told"] != pairs["held"]).fill_null(False)
+    others = pairs.filter(may_differ).unique()
+    differ = [_differ(told, held) for told, held in others.iter_rows()]
+    odd = others.with_columns(differs=pl.Series(differ, dtype=pl.Boolean))
+    joined = pairs.join(odd, on=["told", "held"], how="left", maintain_order="left")
+    return joined["differs"].fill_null(False).rename(nodes.name)
+
+
+def _differ(told: str, held: str) -> bool:
+    try:
+        hosts = {name.partition(".")[0] for name in expand_hosts(held)}
+    except ValueError:
+        return False
+    is_told = held.strip() != "" and not NO_NODES.search(held)
+    return is_told and not {name.partition(".")[0] for name in told.split(",") if name} <= hosts
+
+
+def _is_read(has: Set[str], held: pl.Expr) -> pl.Expr:
     """Return whether a summary tells of GPUs that the job held; of which ones it is silent."""
     listed = _of("listed")
-    return ((_of("status") == READ) & (listed <= held + HELD_TOLERANCE)).fill_null(False)
+    fits = (listed <= held + HELD_TOLERANCE) & ~_is_foreign(has)
+    return ((_of("status") == READ) & fits).fill_null(False)

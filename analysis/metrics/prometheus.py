@@ -204,6 +204,8 @@ def _key(
             break
     metric, factor = METRICS[name]
     samples.sources.setdefault(name, None)
+    if model := labels.get("modelName"):
+        samples.models.setdefault(node, model)
     return GpuKey(node, gpu, job), metric, factor
 
 

@@ -20,6 +20,8 @@ which says that some kernel ran; both in percent. Memory as a share of all is in
 PERCENTS = (UTILIZATION, ENGINE, MEMORY_SHARE)
 
 MOST_PERCENT = 101.0
+PERCENT_OF_ENGINE = 100.0
+"""Factor by which the engine's share is too large where an exporter writes it in percent."""
 MOST_AMOUNT = 1e7
 EPOCH_S = 946_684_800
 """Samples are of 2000 or later; their seconds fit 32 bits until 2136."""
@@ -51,15 +53,18 @@ class MetricSeries:
     Attributes:
         time_s: seconds since 1970, ascending, each once.
         values: what was measured.
-        step_s: usual seconds between two samples; 0 for fewer than two.
+        step_s: usual seconds between two samples, lost or not; 0 for fewer than two.
+        lost_s: times of samples without a value that can be used, ascending.
     """
 
     time_s: IntArray
     values: FloatArray
     step_s: float
+    lost_s: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 ABOVE, BEYOND = "samples above 100%", "samples beyond any GPU"
+IN_PERCENT = "samples of the engine's activity taken as percent, as most are above 1"
 
 
 @dataclass(slots=True)
@@ -70,30 +75,43 @@ class GpuSamples:
         sources: names of the metrics that were read, in order.
         counts: what was left out, and why -> how many samples.
         read: samples so far, with those left out.
+        models: node -> the model of its GPUs, where the metrics name it.
     """
 
     sources: dict[str, None] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     read: int = 0
+    models: dict[str, str] = field(default_factory=dict)
     _last: SampleTimes = field(default_factory=lambda: np.empty(0, np.uint32))
     _times: dict[tuple[GpuKey, str], list[SampleTimes]] = field(default_factory=dict)
     _values: dict[tuple[GpuKey, str], list[SampleValues]] = field(default_factory=dict)
+    _lost: dict[tuple[GpuKey, str], list[SampleTimes]] = field(default_factory=dict)
+    _engine: Counter[bool] = field(default_factory=Counter)
 
     def add(self, gpu: GpuKey, metric: str, time_s: FloatArray, values: FloatArray) -> None:
-        """Take samples; what is no number, or not within its range, is left out and counted."""
+        """Take samples; what is no number, or not within its range, is lost and counted.
+
+        Samples of the engine may be in percent: `take` tells, once all of them are read.
+        """
         self.read += time_s.size
         with np.errstate(invalid="ignore"):
             is_time = (time_s >= EPOCH_S) & (time_s <= LATEST_S)
             is_number = np.isfinite(values) & is_time
             most = MOST_PERCENT if metric in PERCENTS else MOST_AMOUNT
+            if metric == ENGINE:
+                self._engine[True] += int(((values > most) & is_number).sum())
+                self._engine[False] += int(((values > 0) & (values <= most)).sum())
+                most *= PERCENT_OF_ENGINE
             is_above = is_number & (values > most)
             kept = is_number & (values >= 0) & (values <= most)
         if not kept.all():
             self.counts["samples that are no number or have no time"] += int((~is_number).sum())
             self.counts[ABOVE if metric in PERCENTS else BEYOND] += int(is_above.sum())
             self.counts["samples below 0"] += int((is_number & (values < 0)).sum())
+            lost_s = time_s[~kept & is_time] - EPOCH_S
+            self._lost.setdefault((gpu, metric), []).append(lost_s.astype(np.uint32))
             time_s, values = time_s[kept], values[kept]
-        if metric in PERCENTS:
+        if metric in PERCENTS and metric != ENGINE:
             values = np.minimum(values, 100.0)
         if time_s.size:
             key = gpu, metric
@@ -122,5 +140,29 @@ class GpuSamples:
             times, first = np.unique(times, return_index=True)
             self.counts["samples that are copies of another"] += values.size - times.size
             values = values[first]
-        step_s = float(np.median(np.diff(times))) if times.size > 1 else 0.0
-        return MetricSeries(times.astype(np.int64) + EPOCH_S, values.astype(np.float64), step_s)
+        lost = np.concatenate([times[:0], *(p for key in keys for p in self._lost.pop(key, []))])
+        if metric == ENGINE:
+            times, values, above = self._engine_values(times, values)
+            lost = np.append(lost, above)
+        every = times
+        if lost.size:
+            lost = np.setdiff1d(lost, times)  # of copies one can be good
+            every = np.union1d(times, lost)
+        step_s = float(np.median(np.diff(every))) if every.size > 1 else 0.0
+        if not times.size:
+            return None
+        return MetricSeries(
+            times.astype(np.int64) + EPOCH_S, values.astype(np.float64), step_s,
+            lost.astype(np.int64) + EPOCH_S,
+        )  # fmt: skip
+
+    def _engine_values(
+        self, times: SampleTimes, values: SampleValues
+    ) -> tuple[SampleTimes, SampleValues, SampleTimes]:
+        """Return the times and percents of the engine, and the times of those above 100%."""
+        if self._engine[True] > self._engine[False]:
+            self.counts[IN_PERCENT] += values.size
+            return times, np.minimum(values / PERCENT_OF_ENGINE, 100.0), times[:0]
+        is_above = values > MOST_PERCENT
+        self.counts[ABOVE] += int(is_above.sum())
+        return times[~is_above], np.minimum(values[~is_above], 100.0), times[is_above]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
-from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
@@ -34,24 +33,25 @@ from gpuplan.analysis.kubernetes.times import seconds as exact_seconds
 from gpuplan.analysis.kubernetes.workload_objects import (
     FINISHED_STATES,
     PREVIOUSLY,
-    WorkloadAdmission,
     WorkloadStatus,
 )
 from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
 from gpuplan.analysis.quota.objects import COMMAND, SiteObject
-from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
-from gpuplan.analysis.quota.workload_texts import (
-    PodSetText,
-    WorkloadText,
-    requests_of,
+from gpuplan.analysis.quota.pod_sets import (
+    ContradictoryWorkload,
+    PodSetShape,
+    assigned_gpus,
+    pod_group,
 )
+from gpuplan.analysis.quota.workload_texts import WorkloadText
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.storage.files import existing_file, not_a_device
 
 WORKLOAD = "Workload"
-MOST_PODS, MOST_PRIORITY = 10**6, 1 << 31
-"""Kubernetes has priorities of 32 bits; no cluster runs more pods of one workload."""
+MOST_PRIORITY = 1 << 31
+"""Kubernetes has priorities of 32 bits."""
 UNKNOWN = StatusCondition()
+CANNOT_BE_USED = "times or amounts cannot be used"
 COLUMNS: dict[str, pl.DataType] = {
     "job_id": pl.String(), "namespace": pl.String(), "local_queue": pl.String(),
     "cluster_queue": pl.String(), "priority": pl.Int64(), "priority_class": pl.String(),
@@ -63,27 +63,6 @@ COLUMNS: dict[str, pl.DataType] = {
 """Times are seconds after 1970. ``start`` is when quota was first reserved, as far as the dump
 tells (``is_first``: it was the first time); ``end`` is null while it runs. ``waits_since`` is the
 creation or the last eviction of one that waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodSetShape:
-    """A pod set of a workload.
-
-    Attributes:
-        name: of it.
-        count: pods wanted. ``least``: fewest that it takes; None: all.
-        requests: what a pod requests of each resource, in the units of `units`.
-        selector: labels that its nodes must have. ``terms``: requirements of which one list holds.
-        tolerations: taints that it tolerates.
-    """
-
-    name: str
-    count: int
-    least: int | None
-    requests: tuple[tuple[str, int], ...]
-    selector: tuple[tuple[str, str], ...] = ()
-    terms: tuple[tuple[tuple[str, str, tuple[str, ...]], ...], ...] = ()
-    tolerations: tuple[tuple[str, str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +157,7 @@ class _Workloads:
         self.names: dict[str, int] = {}
         self.end = 0
         self.held = 0
+        self.rejected: list[str] = []
 
     def leave_out(self, why: str) -> None:
         self.left_out[why] = self.left_out.get(why, 0) + 1
@@ -189,6 +169,8 @@ class _Workloads:
         try:
             read = [item.read(decoder) for item in kept]
             self._add(last, read)
+        except ContradictoryWorkload as error:
+            self.rejected.append(f"Workload {last.namespace}/{last.name}: {error}")
         except (*UNREADABLE, msgspec.ValidationError) as error:
             problem = f"Workload {last.namespace}/{last.name}: {error}"
             raise InputError(
@@ -207,8 +189,8 @@ class _Workloads:
         self.end = max(self.end, submit, *(time for time in at.values() if time is not None))
         if abs(spec.priority or 0) > MOST_PRIORITY:
             raise ValueError(f"found the priority {spec.priority}, expected 32 bits")
-        groups = tuple(_pod_group(pods) for pods in spec.pod_sets or ())
-        gpus, flavor = _assigned(status.admission, groups)
+        groups = tuple(pod_group(pods) for pods in spec.pod_sets or ())
+        gpus, flavor = assigned_gpus(status.admission, groups)
         if not gpus:
             self.leave_out("without GPUs")
             return
@@ -218,6 +200,11 @@ class _Workloads:
         if is_deleted and starts:
             gone = seconds(work.metadata.deleted) or self.times.until(item)
             end = max(int(gone or starts[-1]), starts[-1])
+        if end is not None and starts and end < starts[-1]:
+            raise ContradictoryWorkload("finished before it was admitted")
+        if starts and starts[0] < submit:
+            self.leave_out("admitted before they were created (no wait recorded)")
+            return
         evicted = _is_true(conditions, "Evicted")
         counts = (status.stats.evictions if status.stats else None) or []
         attempts = 1 + sum(eviction.count for eviction in counts)
@@ -270,14 +257,32 @@ class _Workloads:
         count = self.names[name] = self.names.get(name, 0) + 1
         return name if count == 1 else f"{name}#{count}"
 
+    def _check_rejected(self) -> None:
+        """Refuse a dump of which more cannot be used than ingest takes. Raises `InputError`."""
+        read = len(self.rows) + sum(self.left_out.values()) + len(self.rejected)
+        if not DEFAULT_LIMIT.allows(len(self.rejected), read):
+            raise InputError(
+                self.path,
+                self.rejected[0],
+                expected=f"a Workload of Kueue; {len(self.rejected):,} of "
+                f"{counted(read, 'workload')} cannot be used, more than {DEFAULT_LIMIT.text}",
+                hint="correct the dump, or make a new one: " + COMMAND,
+            )
+
     def log(self, sha256: str, site: QuotaDocument | None) -> KueueLog:
-        """Return all workloads. Raises `InputError` where none was admitted."""
+        """Return all workloads.
+
+        Raises `InputError` where none was admitted, or too many cannot be used.
+        """
+        self._check_rejected()
         if not self.rows:
             reasons = "; ".join(f"{count:,} {why}" for why, count in self.left_out.items())
             raise InputError(
                 self.path, f"has no Workload that was admitted ({reasons or 'no Workloads'})",
                 expected="Workloads of Kueue with GPUs", hint=COMMAND,
             )  # fmt: skip
+        if self.rejected:
+            self.left_out[CANNOT_BE_USED] = len(self.rejected)
         jobs = pl.DataFrame(self.rows, schema=COLUMNS).sort("submit", "job_id")
         jobs = jobs.with_columns(
             pl.coalesce("run_s", (self.end - pl.col("start")).clip(lower_bound=0))
@@ -303,9 +308,14 @@ class _Workloads:
                 f"{counted(self.held, 'workload')} evicted without an end: the quota may still be "
                 "held (Kueue issue 14811)"
             )
+        warnings = [
+            f"{counted(len(self.rejected), 'workload')} cannot be used and left out; the first: "
+            f"{first}"
+            for first in self.rejected[:1]
+        ]
         return KueueLog(
             jobs, tuple(self.shapes), self.path, sha256, site, self.left_out, self.end,
-            tuple(notes), waiting=pl.DataFrame(self.waiting, schema=COLUMNS),
+            tuple(notes), tuple(warnings), waiting=pl.DataFrame(self.waiting, schema=COLUMNS),
         )  # fmt: skip
 
 
@@ -330,60 +340,3 @@ def _reservations(read: list[WorkloadText]) -> list[int]:
                     time = seconds(condition.at)
                     times |= {time} if time is not None else set()
     return sorted(times)
-
-
-def _assigned(
-    admission: WorkloadAdmission | None, groups: tuple[PodSetShape, ...]
-) -> tuple[Fraction, str]:
-    """Return the GPUs of a workload, as given or else as requested, and the flavor of most."""
-    by_flavor: dict[str, Fraction] = {}
-    for assignment in (admission.assignments if admission else None) or ():
-        for resource, amount in (assignment.usage or {}).items():
-            if is_gpu(resource):
-                flavor = (assignment.flavors or {}).get(resource, "")
-                gpus = quantity(amount) * gpus_of(resource)
-                by_flavor[flavor] = by_flavor.get(flavor, Fraction(0)) + gpus
-    if not by_flavor:
-        wanted = sum(
-            (amount * gpus_of(name) * pods.count for pods in groups for name, amount in
-             pods.requests if is_gpu(name)),
-            Fraction(0),
-        )  # fmt: skip
-        return wanted, ""
-    flavor = max(by_flavor, key=lambda name: (by_flavor[name], name))
-    return sum(by_flavor.values(), Fraction(0)), flavor
-
-
-def _requested(name: str, amount: Fraction) -> int:
-    """Return an amount of a resource in whole units. Raises `ValueError`."""
-    try:
-        whole = units(amount, name, rounds_up=True)
-    except ValueError as error:
-        raise ValueError(f"requests too much {name}, expected {error}") from None
-    if whole < 0:
-        raise ValueError(f"requests {float(amount):g} of {name}, expected at least 0")
-    return whole
-
-
-def _pod_group(pods: PodSetText) -> PodSetShape:
-    """Return a pod set. Raises `ValueError` for an amount that is none."""
-    spec = pods.template.spec
-    required = spec.affinity.node.required if spec.affinity and spec.affinity.node else None
-    if not 0 <= pods.count <= MOST_PODS:
-        raise ValueError(f"found {pods.count} pods, expected 0 to {MOST_PODS:,}")
-    requests = {name: _requested(name, amount) for name, amount in requests_of(spec).items()}
-    return PodSetShape(
-        pods.name,
-        pods.count,
-        pods.least,
-        tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
-        tuple(sorted((spec.node_selector or {}).items())),
-        tuple(
-            tuple(
-                (rule.key, rule.operator, tuple(rule.values or ()))
-                for rule in term.expressions or ()
-            )
-            for term in (required.terms if required else None) or ()
-        ),
-        tuple((t.key, t.operator, t.value, t.effect) for t in spec.tolerations or ()),
-    )

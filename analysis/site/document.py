@@ -14,9 +14,9 @@ from typing import Any
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.typed_tables import leaves, nested
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.notation import expand_hosts, split_hosts
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.site.notation import expand_hosts, split_hosts
 from gpuplan.analysis.site.schema import CalibrationTable, SiteSettings, read_settings
 from gpuplan.analysis.storage.toml_source import lines, parse_toml
 from gpuplan.analysis.storage.toml_text import toml_key, toml_value

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_zones import zone_named
+from gpuplan.analysis.job_table.notation import UNLIMITED, WHOLE, capacity, gpu_limit, gpus_of
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.notation import UNLIMITED, WHOLE, capacity, gpu_limit, gpus_of
 from gpuplan.analysis.site.schema import read_settings
 from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS, read_scontrol_config
 

@@ -10,10 +10,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gpuplan.analysis.base.typed_tables import typed_tables
-from gpuplan.analysis.site.notation import A_TIME, MOST_HOSTS, UNLIMITED, gpu_limit, minutes_limit
+from gpuplan.analysis.job_table.notation import (
+    A_TIME,
+    MOST_HOSTS,
+    UNLIMITED,
+    gpu_limit,
+    minutes_limit,
+)
 
 MOST = (1 << 32) - 1  # Slurm's own numbers have 32 bits
 LAST_SECOND = 1 << 44
@@ -187,6 +193,8 @@ class StartCalibration(Struct, frozen=True):
     pinball_s: Annotated[float, Meta(ge=0, le=1e18)]
     mean_pinball_s: Annotated[float, Meta(ge=0, le=1e18)]
     easy_pinball_s: Annotated[float, Meta(ge=0, le=1e18)] | None = None
+    at_once_jobs: Whole | UnsetType = UNSET
+    at_once_share: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
 
 
 class CalibrationTable(Struct, frozen=True):
@@ -199,6 +207,7 @@ class CalibrationTable(Struct, frozen=True):
     limit_factor: Annotated[float, Meta(ge=1, le=1000)] = 2.0
     within: Annotated[float, Meta(ge=0, le=1)] | None = None
     mae_s: Annotated[float, Meta(ge=0, le=1e18)] | None = None
+    explains_waits: bool = True
     sources: dict[str, str] = {}
     all_jobs: bool = False
     eta: StartCalibration | None = None

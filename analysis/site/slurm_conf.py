@@ -12,9 +12,15 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.notation import (
+    MOST_HOSTS,
+    capacity,
+    expand_hosts,
+    gpus_of,
+    split_hosts,
+)
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.notation import MOST_HOSTS, capacity, expand_hosts, gpus_of, split_hosts
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
 
 MOST_INCLUDES = 100

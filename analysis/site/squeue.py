@@ -14,13 +14,13 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.notation import A_TIME, gpus_of, minutes_limit
 from gpuplan.analysis.job_table.schema import UNREADABLE
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream, read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog, read_site_log
-from gpuplan.analysis.site.notation import A_TIME, gpus_of, minutes_limit
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 

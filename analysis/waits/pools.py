@@ -17,7 +17,7 @@ from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
 from gpuplan.analysis.history.runs import END_OF_ONE_RUN_US, START_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
-from gpuplan.analysis.site.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import expand_hosts
 
 PARTS_PER_GPU = 1_000_000
 LEAST_NAMED = 0.99

@@ -19,8 +19,14 @@ MOST_NODES = 64
 LEAST_RUNS = 8
 """Within the time of the metrics; a few jobs fit many shifts by chance."""
 LEAST_GAIN = 0.1
+MOST_MISFIT = 0.5
+"""Or what is left, of what the match lacks to 1 as it is: long jobs match well an hour off too."""
+LEAST_RELATIVE_GAIN = 0.005
 LEAST_MATCH = 0.3
 LEAST_VARIANCE = 1e-9
+STRANGE_MATCH = 0.5
+STRANGE_SHARE = 0.05
+"""Best match below which, and share of use outside all jobs above which, both are of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,7 @@ class ClockCheck:
         self._used = np.zeros(2)
         self._held = np.zeros((len(SHIFTS_H), 2))
         self._both = np.zeros(len(SHIFTS_H))
+        self._outside = 0.0
 
     def add(self, runs: NodeRuns, gpus: Sequence[MetricSeries]) -> None:
         """Take a node: its runs, and the utilization of its GPUs."""
@@ -76,6 +83,8 @@ class ClockCheck:
             held = _held(runs, times + round(shift * HOUR_S))
             self._held[i] += held.sum(), (held**2).sum()
             self._both[i] += (held * used).sum()
+            if not shift:
+                self._outside += np.maximum(used - held, 0).sum()
 
     def _matches(self) -> FloatArray:
         """Return the correlation for each shift; 0 where one of the two does not change."""
@@ -89,6 +98,19 @@ class ClockCheck:
         )
         return match
 
+    def strange(self) -> str:
+        """Return why the metrics are not of the jobs of the log; empty where they may be."""
+        used = self._used[0]
+        if self._runs < LEAST_RUNS or used <= 0:
+            return ""
+        match, outside = float(self._matches().max()), self._outside / used
+        if match >= STRANGE_MATCH or outside <= STRANGE_SHARE:
+            return ""
+        return (
+            f"the metrics do not fit the log: GPUs are in use when no job holds them "
+            f"({outside:.0%} of their use; match {match:.2f} at best)"
+        )
+
     def difference(self) -> ClockDifference | None:
         """Return by how much the clocks differ; None where the log fits as it is."""
         if self._runs < LEAST_RUNS:
@@ -96,7 +118,9 @@ class ClockCheck:
         match = self._matches()
         best = int(np.argmax(match))
         as_it_is = match[SHIFTS_H.index(0.0)]
-        if match[best] < LEAST_MATCH or match[best] < as_it_is + LEAST_GAIN:
+        gain = match[best] - as_it_is
+        is_halved = 1 - match[best] <= MOST_MISFIT * (1 - as_it_is) and gain >= LEAST_RELATIVE_GAIN
+        if match[best] < LEAST_MATCH or not (gain >= LEAST_GAIN or is_halved):
             return None
         return ClockDifference(-SHIFTS_H[best], float(match[best]), float(as_it_is))
 

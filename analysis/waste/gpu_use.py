@@ -11,6 +11,8 @@ from gpuplan.analysis.metrics.samples import MetricSeries
 
 LEAST_SHARE = 0.5
 """Samples that a run must have of those that it would have: with fewer its use is unknown."""
+MOST_LOST = 0.1
+"""Samples of a run, of those it has, whose values may be lost before its use is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class GpuUse:
 def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most: float) -> GpuUse:
     """Return the use in spans of time.
 
+    A lost sample may have been of a GPU in use: with one, no span and no stretch is known to idle.
+
     A sample stands for the time since the one before it. An idle stretch begins and ends halfway
     between two samples, and at the ends of its span.
 
@@ -53,11 +57,7 @@ def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most:
     until_s = np.minimum(end_s, time_s[-1] + step_s)
     within_s = np.maximum(until_s - from_s, 0.0)
     share = np.divide(samples * step_s, within_s, out=np.zeros(samples.size), where=within_s > 0)
-    is_covered = (share >= LEAST_SHARE) & (samples > 0)
-    covered_s = np.where(is_covered, within_s * np.minimum(share, 1.0), 0.0)
-    sums = np.append(0.0, np.cumsum(values))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.where(is_covered, (sums[last] - sums[first]) / samples, np.nan)
+    lost = _lost(series, start_s, end_s)
     is_active = values > idle_most
     place = np.arange(values.size)
     # The next active sample from each place on, and the last one before it.
@@ -66,12 +66,20 @@ def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most:
     )
     earlier = np.append(-1, np.maximum.accumulate(np.where(is_active, place, -1)))
     next_active, last_active = following[first], earlier[last]
+    is_known = (lost == 0) | ((next_active < last) & (lost <= MOST_LOST * samples))
+    is_covered = (share >= LEAST_SHARE) & (samples > 0) & is_known
+    covered_s = np.where(is_covered, within_s * np.minimum(share, 1.0), 0.0)
+    sums = np.append(0.0, np.cumsum(values))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        mean = np.where(is_covered, (sums[last] - sums[first]) / samples, np.nan)
     is_used = is_covered & (next_active < last)
     inside = values.size - 1
     half_s = step_s / 2
     begin_s = np.clip(time_s[np.minimum(next_active, inside)] - half_s - start_s, 0, None)
     end_idle_s = np.clip(end_s - time_s[np.maximum(last_active, 0)] - half_s, 0, None)
     sees_begin, sees_end = start_s >= time_s[0] - step_s, end_s <= time_s[-1] + step_s
+    sees_begin &= _lost(series, start_s, time_s[np.minimum(next_active, inside)]) == 0
+    sees_end &= _lost(series, time_s[np.maximum(last_active, 0)], end_s) == 0
     begin_samples, end_samples = next_active - first, last - 1 - last_active
     return GpuUse(
         covered_s=covered_s,
@@ -81,6 +89,14 @@ def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most:
         begin_s=_stretch(begin_s, begin_samples, step_s, is_used & sees_begin),
         end_s=_stretch(end_idle_s, end_samples, step_s, is_used & sees_end),
     )
+
+
+def _lost(series: MetricSeries, start_s: IntArray, end_s: IntArray) -> IntArray:
+    """Return the lost samples of each span."""
+    after = np.searchsorted(series.lost_s, end_s, "right")
+    before = np.searchsorted(series.lost_s, start_s, "left")
+    lost: IntArray = np.maximum(after - before, 0).astype(np.int64)
+    return lost
 
 
 def _stretch(

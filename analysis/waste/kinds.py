@@ -2,9 +2,9 @@
 
 In this order: GPUs of jobs that use none of theirs (`IDLE`); GPUs idle for long at the begin or the
 end of a job that used them (`IDLE_ENDS`, from series alone); GPUs that a job never used beside
-others that it did (`PARTLY_IDLE`); GPUs of jobs that use theirs little on average (`LOW`); the rest
-of jobs that failed or ran into their limit (`FAILED`). GPU-hours without figures are `UNKNOWN`,
-whatever became of the job; all others are `USED`.
+others that it did, or that have no figures (`PARTLY_IDLE`); GPUs of jobs that use theirs little on
+average (`LOW`); the rest of jobs that failed or ran into their limit (`FAILED`). GPU-hours without
+figures are `UNKNOWN`, whatever became of the job; all others are `USED`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ OPTIONAL = (*UTILIZATION_COLUMNS, LIMIT_COLUMN)
 
 ROUNDING = 1e-9
 """Of GPU-hours that are sums of seconds."""
+ALMOST_ALL = 0.95
+"""Share of a job's GPU-hours with figures at which they tell that none of its GPUs was used."""
 LOST_STATES = ("failed", "timeout")
 SERIES_COLUMNS = (
     "covered_gpu_h", "never_used_gpu_h", "idle_begin_gpu_h", "idle_end_gpu_h", "gpu_util_mean",
@@ -88,7 +90,8 @@ def kinds_of_waste(
         wasted[kind] = np.clip(hours, 0, left)
         np.subtract(left, wasted[kind], out=left)
 
-    is_idle = (use.covered > 0) & (use.unused >= use.covered * (1 - ROUNDING))
+    is_whole = (use.covered > 0) & (use.covered >= held * ALMOST_ALL)
+    is_idle = is_whole & (use.unused >= use.covered * (1 - ROUNDING))
     take(IDLE, np.where(is_idle, use.covered, 0.0))
     unused = np.minimum(use.unused, left)
     take(IDLE_ENDS, np.minimum(use.ends, left - unused))

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.metrics.samples import GpuKey
-from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.holders import NodeRuns
 

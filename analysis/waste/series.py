@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.gpu_names import is_known_gpu, same_gpu
 from gpuplan.analysis.metrics.prometheus import HINT, NAMELESS, UNLABELED
 from gpuplan.analysis.metrics.registry import read_samples
 from gpuplan.analysis.metrics.samples import ABOVE, GpuKey, GpuSamples
@@ -27,9 +28,13 @@ from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
 from gpuplan.analysis.waste.log_runs import LogRuns, joined_gpus
 
 COLUMNS = KIND_COLUMNS
-OPTIONAL = ("node_list",)
+OPTIONAL = ("node_list", "gpu_type")
 """Columns of a trace that `read_metrics` reads; the latter where the trace has them."""
 
+UNCLEAR = (
+    "GPU-hours unknown, since several jobs shared a node and the series do not tell which of them "
+    "held which GPU"
+)
 HINTS = {
     NAMELESS: "ask for the metric itself: functions such as avg_over_time() and sum by () drop "
     "its name",
@@ -59,6 +64,7 @@ class MetricSummary:
         notes: what was left out, one sentence each.
         warnings: what makes the summary doubtful.
         clock: by how much the clocks of the log and of the metrics differ; None where they agree.
+        strange: why the metrics are not of the jobs of the log; empty where they may be.
     """
 
     jobs: pl.DataFrame
@@ -75,6 +81,12 @@ class MetricSummary:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     clock: ClockDifference | None = None
+    strange: str = ""
+
+    @property
+    def misfit(self) -> str:
+        """Why no user can be told of a job by these metrics; empty where they can."""
+        return self.strange or ("" if self.clock is None else self.clock.warning())
 
 
 def read_metrics(
@@ -108,6 +120,7 @@ def read_metrics(
     steps: list[float] = []
     clocks = ClockCheck()
     gpus = samples.gpus()
+    unclear_h = 0.0
     nodes_joined = set[str]()
     for node, keys_of_gpus, node_runs in joined_gpus(gpus, runs):
         parts = [GpuSeries.of(samples, keys) for keys in keys_of_gpus]
@@ -121,15 +134,26 @@ def read_metrics(
             held = np.ones((node_runs.job.size, len(usable)), np.bool_)
         else:
             nodes_joined.add(node)
-            held = held_gpus(node_runs, [busy_times(p.memory, p.use) for p in usable])
+            busy = [busy_times(part.memory, part.use) for part in usable]
+            shared = held_gpus(node_runs, busy, [part.use for part in usable])
+            held = shared.held
+            within_s = np.clip(node_runs.end_s, span[0], span[1]) - np.clip(
+                node_runs.start_s, span[0], span[1]
+            )
+            unclear_h += float(shared.unclear.sum(axis=1) @ within_s) / HOUR_S
             clocks.add(node_runs, [part.use for part in usable])
         for place, part in enumerate(usable):
             summary.add(part, node_runs, held[:, place])
     held_h = log.arrays().gpu_s / HOUR_S
     jobs = summary.frame(log.jobs["job_id"], held_h)
-    if not jobs.height:
+    if not jobs.height and not unclear_h:
         raise _nothingjoined_gpus(paths[0], samples, gpus, runs, span)
     clock = clocks.difference()
+    strange = _other_models(log, samples, runs, nodes_joined)
+    if clock is None and not strange:
+        strange = clocks.strange()
+    hint = "\n  next: name series of the cluster of the log with --metrics"
+    strange = f"{strange}{hint}" if strange else ""
     return MetricSummary(
         jobs=jobs,
         inputs=tuple(inputs),
@@ -142,9 +166,35 @@ def read_metrics(
         held_gpu_h=float(held_h.sum()),
         covered_gpu_h=float(jobs["covered_gpu_h"].sum()),
         metrics=tuple(samples.sources),
-        notes=tuple(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
-        warnings=() if clock is None else (clock.warning(),),
+        notes=(
+            *(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
+            *((f"{UNCLEAR}: {unclear_h:,.1f}",) if unclear_h else ()),
+        ),
+        warnings=tuple(
+            text for text in (strange, "" if clock is None else clock.warning()) if text
+        ),
         clock=clock,
+        strange=strange,
+    )
+
+
+def _other_models(log: Trace, samples: GpuSamples, runs: LogRuns, nodes: Iterable[str]) -> str:
+    """Return on which nodes jobs and metrics name other GPUs; empty where they agree."""
+    if "gpu_type" not in log.jobs.columns:
+        return ""
+    types = log.jobs["gpu_type"].cast(pl.String)
+    other = []
+    for node in sorted(nodes):
+        model, job_types = samples.models.get(node), types.gather(runs.by_node[node].job)
+        usual = job_types.drop_nulls().mode().sort().to_list()[:1]
+        names = [*usual, *([] if model is None else [model])]
+        if len(names) == 2 and all(map(is_known_gpu, names)) and not same_gpu(*names):
+            other.append(f"{node}: {model}, in the log {usual[0]}")
+    if not other:
+        return ""
+    return (
+        f"the metrics are of other GPUs than the log on {counted(len(other), 'node')} "
+        f"({'; '.join(other[:3])})"
     )
 
 

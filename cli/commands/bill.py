@@ -37,7 +37,7 @@ def show(study: BillAnswer) -> StudyView:
     notes: tuple[str, ...] = ()
     if results.invoice is not UNSET:
         invoice = results.invoice
-        headline = invoices.invoice_headline(results, invoice)
+        headline = invoices.invoice_headline(results, invoice, study.runs.running[1])
         by_month = invoices.invoice_months_table(results, invoice)
         answer = [by_month, invoices.lines_table(invoice)]
         more = [by_month, *invoices.invoice_details(invoice), *more]
@@ -46,9 +46,10 @@ def show(study: BillAnswer) -> StudyView:
     warnings: tuple[str, ...] = ()
     if results.delays is not UNSET:
         headline += delays.delays_text(results.delays, by)
-        answer.append(delays.delays_table(results.delays, by))
-        more.append(delays.delays_table(results.delays, by, is_full=True))
-        notes += delays.delay_notes(results.delays)
+        if results.delays.fidelity.may_speak:
+            answer.append(delays.delays_table(results.delays, by))
+            more.append(delays.delays_table(results.delays, by, is_full=True))
+        notes += delays.delay_notes(results.delays, results.jobs)
         warnings = delays.delay_warnings(results.delays)
 
     def figure() -> Figure:

@@ -24,7 +24,7 @@ def show(study: Calibration) -> StudyView:
 
     tables = tuple(calibration_tables(calibration, show_advice))
     return StudyView(
-        headline=calibration_headline(calibration),
+        headline=" ".join(filter(None, [calibration.doubt, calibration_headline(calibration)])),
         tables=tables,
         answer=(*tables[:2], *(tables[-1:] if show_advice else ())),
         notes=study.notes,

@@ -50,12 +50,12 @@ TIMES = (
         "p90_jct_s": "P90",
         "p95_jct_s": "P95",
         "p99_jct_s": "P99",
+        "finished_within_10min_share": "finished within 10 min",
     },
 )
 SHARES = {
     "mean_wait_s": "mean wait",
     "p95_wait_s": "P95 wait",
-    "finished_within_10min_share": "within 10 min",
     "deadline_miss_share": "late",
     "paid_gpu_h": "GPU-hours billed",
     "utilization": "used",
@@ -64,8 +64,30 @@ SHARES = {
 }
 
 
+EVICTED = {
+    "preemptions": "evictions",
+    "preempted_jobs": "jobs evicted",
+    "mean_lost_s": "work lost per job",
+    "lost_gpu_h": "GPU-hours lost",
+}
+
+
+def _note(row: dict[str, Any]) -> str:
+    if not row["is_ranked"]:
+        return "no rank"
+    return "" if row["non_dominated"] else "dominated"
+
+
 def _tables(rows: list[dict[str, Any]], *, has_deadlines: bool) -> tuple[Table, ...]:
-    hidden = ("window_s", "mean_jct_over_first", *SHARES, "non_dominated")
+    evicts = [row for row in rows if row.get("lost_gpu_h")]
+    lost = ("mean_lost_s", "lost_gpu_h") if evicts else ()
+    hidden = (
+        "window_s",
+        "mean_jct_over_first",
+        *SHARES,
+        *lost,
+        "non_dominated",
+    )
     late = {} if has_deadlines else {"deadline_miss_share": ""}
     return (
         table(
@@ -77,12 +99,13 @@ def _tables(rows: list[dict[str, Any]], *, has_deadlines: bool) -> tuple[Table, 
             dict.fromkeys(hidden, ""),
         ),
         table(
-            "Waiting (JCT less run time) and GPUs; dominated: another is cheaper and as fast, or "
-            "faster and as cheap",
+            "Waiting (JCT less run time and work lost) and GPUs; dominated: another is cheaper and "
+            "as fast, or faster and as cheap",
             rows,
             POLICY,
             Column("mean_jct_over_first", "mean JCT to first", _ratio),
             SHARES | late,
-            Column("note", "note", read=lambda row: "" if row["non_dominated"] else "dominated"),
+            Column("note", "note", read=_note),
         ),
+        *((table("Evictions, and the work they undo", evicts, POLICY, EVICTED),) if evicts else ()),
     )

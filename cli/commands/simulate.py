@@ -56,6 +56,7 @@ SHOWN = {
         "mean_queue_s": "waiting for GPUs",
         "mean_demotion_s": "checkpoint and restore",
         "mean_preemption_s": "checkpoint and restore",
+        "mean_lost_s": "work lost to evictions",
     },
     "Waiting, and what stops cost": {
         "median_jqt_s": "wait, median",
@@ -65,6 +66,7 @@ SHOWN = {
         "waiting_peak": "peak",
         "preemptions": "preemptions",
         "preempted_jobs": "jobs preempted",
+        "lost_gpu_h": "GPU-hours lost",
     },
     "The cluster": {
         "gpus": "GPUs",
@@ -74,7 +76,7 @@ SHOWN = {
         "fragmented_share": "fragmented",
         "backlog_jobs": "backlog (jobs)",
         "backlog_gpu_h": "backlog (GPU-h)",
-        "finished_within_10min_share": "jobs done within 10 min",
+        "finished_within_10min_share": "finished within 10 min",
     },
     "Where the money goes": {
         "cost_serverless_usd": "serverless",
@@ -96,6 +98,8 @@ SHOWN = {
 
 def _tables(results: dict[str, Any], *, has_deadlines: bool) -> tuple[Table, ...]:
     hidden = set() if has_deadlines else {"deadline_miss_share"}
+    if not results.get("lost_gpu_h"):
+        hidden |= {"mean_lost_s", "lost_gpu_h"}
     tables = []
     for title, headers in SHOWN.items():
         columns = [

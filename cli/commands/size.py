@@ -52,7 +52,9 @@ def show(study: SizeAnswer) -> StudyView:
     if results.commitment is not None and not curve:
         answer = committed[: 2 if results.commitment.terms else 1]
     view = StudyView(
-        headline=headline(results, request.replay.jobs.parameters().get("period")),
+        headline=headline(
+            results, request.replay.jobs.parameters().get("period"), study.source_format
+        ),
         tables=(*curve, *committed, pools_table(results), *fidelity_table(results.fidelity)),
         notes=(*price_note(study), *study.notes),
         answer=answer,

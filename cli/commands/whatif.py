@@ -47,7 +47,9 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
         return draw_whatif(results)
 
     return StudyView(
-        headline=whatif_headline(results, study.request.strict),
+        headline=" ".join(
+            filter(None, [results.doubt, whatif_headline(results, study.request.strict)])
+        ),
         tables=tables,
         answer=tuple(shown) if has_quotas else None,
         notes=study.notes,

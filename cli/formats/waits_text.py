@@ -146,11 +146,13 @@ def _by_free_gpus(waits: WaitSummary) -> str:
     admission = _admission(waits)
     free = max(1 - full - admission, 0.0)
     checks = "" if not admission else f", in {admission:.0%} quota was reserved already"
-    limits = "limits" if waits.mean_reservation_wait_s is None else "quotas"
+    limits, reasons = "limits", "reasons"
+    if waits.mean_reservation_wait_s is not None:
+        limits, reasons = "quotas", "reasons of past waits"
     return (
         f"Is the cluster too small? {answer}: in {full:.0%} of the wait hours fewer GPUs were free "
         f"than the job requested{_full(waits)}, in {free:.0%} enough were free{checks}. The log "
-        f"records no reasons, so {limits} may have held jobs as well."
+        f"records no {reasons}, so {limits} may have held jobs as well."
     )
 
 

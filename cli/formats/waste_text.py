@@ -11,7 +11,7 @@ from gpuplan.analysis.base.words import MOST_OF_A_NAME, counted
 from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
 from gpuplan.cli.formats.units import show_duration, show_number, show_share, show_usd
 from gpuplan.planner.money.bill import NO_LABEL
-from gpuplan.planner.site.effects import SHORTER
+from gpuplan.planner.site.effects import LONGER, SHORTER
 from gpuplan.planner.waste.remedies import ALL, END, LIMITS, MOST_TIMES, SHRINK
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def _sentences(results: WasteResults) -> Iterator[str]:
     elif results.clock is not None:
         yield (
             f"{show_share(results.clock.waited_share)} of it was while other jobs waited for such "
-            "GPUs."
+            "GPUs, for whatever reason."
         )
     if results.counterfactual is not None and shift_h is None:
-        yield from _without(results.counterfactual)
+        yield from _without(results.counterfactual, is_without_series=lacks_ends(results))
 
 
 def _who(results: WasteResults) -> Iterator[str]:
@@ -101,17 +101,23 @@ def is_by_month(results: WasteResults) -> bool:
     return results.known_share >= MOSTLY_KNOWN and results.window_s / HOUR_S >= SHORT_H
 
 
+def lacks_ends(results: WasteResults) -> bool:
+    """Return whether idling at the begin or the end of jobs cannot be seen: only series show it."""
+    return results.metrics is None
+
+
 def _nothing(results: WasteResults) -> str:
+    least = "at least " if lacks_ends(results) else ""
     share = "" if results.share is None else f" ({show_share(results.share)})"
     is_part = results.known_share < MOSTLY_KNOWN
     if not is_by_month(results):
         span = "" if is_part else f" in {show_duration(results.window_s)}"
-        text = f"{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
+        text = f"{least}{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
         if results.usd_per_month is None:
             return f"{text}."
         usd = results.usd_per_month * results.window_s / HOUR_S / MONTH_H
         return f"{text}: {show_usd(usd)}."
-    text = f"{show_number(results.idle_gpu_h_per_month)} GPU-hours{share} a month do nothing"
+    text = f"{least}{show_number(results.idle_gpu_h_per_month)} GPU-hours{share} a month do nothing"
     if results.usd_per_month is None:
         return f"{text}."
     return f"{text}: {show_usd(results.usd_per_month)}."
@@ -122,7 +128,6 @@ def actions(waits: Counterfactual) -> str:
     words = {
         END: f"ending idle jobs after {show_duration(waits.end_idle_after_s)}",
         SHRINK: "shrinking jobs to the GPUs they use",
-        LIMITS: f"lowering time limits to {MOST_TIMES:g} times the run time",
     }
     chosen = [text for name, text in words.items() if _changes(waits, name)]
     text = ", ".join(chosen[:-1]) + (" and " if len(chosen) > 1 else "") + chosen[-1]
@@ -137,30 +142,29 @@ def _changes(waits: Counterfactual, name: str) -> bool:
     return abs(each.effect_s) >= LEAST_PART * abs(waits.effect_s) and each.effect_s != 0
 
 
-def _without(waits: Counterfactual) -> Iterator[str]:
+def _without(waits: Counterfactual, *, is_without_series: bool = False) -> Iterator[str]:
     if not waits.fidelity.may_speak:
         yield (
             f"What waits would be without it is not known: a replay under {waits.rules} is not "
             "what the log recorded."
         )  # the warning says more
         return
-    if not any(_changes(waits, name) for name in (END, SHRINK, LIMITS)):
+    if not any(_changes(waits, name) for name in (END, SHRINK)):
         yield "Without this waste, waits would be the same."
         return
-    cut = "cut" if sum(_changes(waits, name) for name in (END, SHRINK, LIMITS)) > 1 else "cuts"
-    best = ""
-    if _changes(waits, LIMITS):  # nobody knows a run time beforehand
-        cut, best = "could cut", " at best"
-    if waits.verdict == SHORTER:
+    is_many = all(_changes(waits, name) for name in (END, SHRINK))
+    verbs = {SHORTER: "cut" if is_many else "cuts", LONGER: "lengthen" if is_many else "lengthens"}
+    if waits.verdict in verbs:
         yield (
-            f"{actions(waits)} {cut} the P95 wait from {show_duration(waits.today_p95_wait_s)} to "
-            f"{show_duration(waits.p95_wait_s)}{best} (error {show_duration(waits.error_s)})."
+            f"{actions(waits)} {verbs[waits.verdict]} the P95 wait from "
+            f"{show_duration(waits.today_p95_wait_s)} to {show_duration(waits.p95_wait_s)} "
+            f"(error {show_duration(waits.error_s)})."
         )
-    elif waits.mean_verdict == SHORTER:
+    elif waits.mean_verdict in verbs:
         yield (
-            f"{actions(waits)} {cut} the mean wait from {show_duration(waits.today_mean_wait_s)} "
-            f"to {show_duration(waits.mean_wait_s)}{best} (error "
-            f"{show_duration(waits.mean_error_s)})."
+            f"{actions(waits)} {verbs[waits.mean_verdict]} the mean wait from "
+            f"{show_duration(waits.today_mean_wait_s)} to {show_duration(waits.mean_wait_s)} "
+            f"(error {show_duration(waits.mean_error_s)})."
         )
     else:
         most_s = abs(waits.p95_effect_s) + waits.error_s
@@ -168,30 +172,36 @@ def _without(waits: Counterfactual) -> Iterator[str]:
             f"What this does to waits is too small to tell (P95 by less than "
             f"{show_duration(most_s)})."
         )
-    yield from _ending_alone(waits)
+    if waits.wait_h_saved_per_month:
+        yield f"Jobs would wait {show_number(waits.wait_h_saved_per_month)} h less a month in all."
+    yield from _ending_alone(waits, is_without_series=is_without_series)
     yield from _freed(waits)
 
 
-def _ending_alone(waits: Counterfactual) -> Iterator[str]:
+def _ending_alone(waits: Counterfactual, *, is_without_series: bool) -> Iterator[str]:
     """Yield what ending idle jobs does by itself, where other remedies are in the effect."""
     end = next((row for row in waits.remedies if row.name == END and row.changed_jobs), None)
-    if end is None or not any(_changes(waits, name) for name in (SHRINK, LIMITS)):
+    if end is None or not _changes(waits, SHRINK):
         return
+    which = " that never used a GPU" if is_without_series else ""
     text = (
         f"Ending idle jobs after {show_duration(waits.end_idle_after_s)} alone "
-        f"({counted(end.changed_jobs, 'job')})"
+        f"({counted(end.changed_jobs, 'job')}{which})"
     )
-    if end.verdict == SHORTER:
+    verbs = {SHORTER: "cuts", LONGER: "lengthens"}
+    if end.verdict in verbs:
+        verb = verbs[end.verdict]
         to, error = f"the P95 wait to {show_duration(end.p95_wait_s)}", end.error_s
-    elif end.mean_verdict == SHORTER:
+    elif end.mean_verdict in verbs:
+        verb = verbs[end.mean_verdict]
         to, error = f"the mean wait to {show_duration(end.mean_wait_s)}", end.mean_error_s
     else:
         of, most_s = "the P95 wait", abs(end.p95_effect_s) + end.error_s
-        if waits.verdict != SHORTER:  # as in what is said of all remedies
+        if waits.verdict not in verbs:  # as in what is said of all remedies
             of, most_s = "the mean wait", abs(end.effect_s) + end.mean_error_s
         yield f"{text} changes {of} too little to tell (by less than {show_duration(most_s)})."
         return
-    yield f"{text} cuts {to} (error {show_duration(error)})."
+    yield f"{text} {verb} {to} (error {show_duration(error)})."
 
 
 def _freed(waits: Counterfactual) -> Iterator[str]:
@@ -217,5 +227,18 @@ def remedy_words(row: RemedyEffect, waits: Counterfactual) -> str:
         END: f"end idle jobs after {show_duration(waits.end_idle_after_s)}",
         SHRINK: "shrink jobs to the GPUs they use",
         LIMITS: f"limits at most {MOST_TIMES:g} times the run time",
-        ALL: "all of these",
+        ALL: "all of the waste",
     }[row.name]
+
+
+def limits_words(waits: Counterfactual) -> str:
+    """Return what tighter limits could do, apart from waste; empty where that is not clear."""
+    row = next((row for row in waits.remedies if row.name == LIMITS), None)
+    if row is None or not waits.fidelity.may_speak:
+        return ""
+    text = f"with limits of {MOST_TIMES:g} times the run time, which nobody knows beforehand, the"
+    if row.verdict == SHORTER:
+        return f"{text} P95 wait could be {show_duration(row.p95_wait_s)} at best"
+    if row.mean_verdict == SHORTER:
+        return f"{text} mean wait could be {show_duration(row.mean_wait_s)} at best"
+    return ""

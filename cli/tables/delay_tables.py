@@ -72,9 +72,28 @@ def delay_warnings(delays: DelayResults) -> tuple[str, ...]:
     return (f"--delays: {why.replace('gpuplan size LOG', 'gpuplan bill LOG --delays')}",)
 
 
-def delay_notes(delays: DelayResults) -> tuple[str, ...]:
-    """Return what limits the hours."""
+def delay_notes(delays: DelayResults, billed_jobs: int) -> tuple[str, ...]:
+    """Return what the columns say, and what limits the hours.
+
+    Args:
+        delays: of a replay.
+        billed_jobs: of the bill, some of which the replay may not score.
+    """
     notes = ["hours of waiting are of jobs in a replay; no dollar of the bill depends on them"]
+    if billed_jobs > delays.jobs:
+        notes.append(
+            f"waits are of {delays.jobs:,} jobs; those of {billed_jobs - delays.jobs:,} others "
+            "on the bill do not count"
+        )
+    if delays.fidelity.may_speak and len(delays.teams) > 1:
+        notes.append(
+            "hours that others wait less do not add up: a wait that two of them cause ends "
+            "without either"
+        )
+    if delays.fidelity.may_speak and delays.is_exact is not None:
+        notes.append(
+            "shares add up to all waiting, and hold what the jobs of each wait for each other"
+        )
     if delays.fidelity.policy is None:
         notes.append(f"the replay is not checked against the log: {delays.fidelity.why}")
     if delays.is_exact is None:

@@ -37,7 +37,8 @@ def eta_headline(results: EtaResults) -> str:
     name += f"{show_date(results.at)} in {results.place} {job.partition}"
     low, high = results.p10_s, results.p90_s
     if high == 0:
-        return f"{name} would start at once."
+        said = f"{name} would start at once."
+        return " ".join(filter(None, [said, results.doubt, _tested_at_once(results)]))
     if results.p50_s is None:
         said = f"{name} would wait over 28 days."
     else:
@@ -49,7 +50,8 @@ def eta_headline(results: EtaResults) -> str:
         middle = "at once" if results.p50_s == 0 else f"in {show_wait(results.p50_s)}"
         date = "" if results.p50_s == 0 else f", {show_date(results.p50_at)}"
         said = f"{name} would start {middle}{date} (80%: {ends})."
-    return " ".join(text for text in (said, _tested(results), _no_shorter_limit(results)) if text)
+    texts = (said, results.doubt, _tested(results), _no_shorter_limit(results))
+    return " ".join(filter(None, texts))
 
 
 def an(number: int) -> str:
@@ -68,6 +70,19 @@ def _tested(results: EtaResults) -> str:
         f"In a test on {counted(tested.jobs, 'past job')} that waited, {tested.coverage_80:.0%} "
         "started within such an interval."
     )
+
+
+def _tested_at_once(results: EtaResults) -> str:
+    """Return how often jobs forecast to start at once did; empty of Slurm, where none is tested."""
+    tested = results.backtest
+    if tested is not None and isinstance(tested.at_once_share, float):
+        return (
+            f"Of {tested.at_once_jobs:,} past jobs forecast so, {tested.at_once_share:.0%} "
+            "started within 5 min."
+        )
+    if results.job.limit_s is not None:
+        return ""
+    return "How often that holds is unknown: too few past jobs were forecast so."
 
 
 def _no_shorter_limit(results: EtaResults) -> str:
@@ -167,6 +182,13 @@ def backtest_table(tested: StartBacktest) -> Table:
     if tested.easy_pinball_s is not None:
         rows.append(
             ("error of EASY with requested limits", show_duration(2 * tested.easy_pinball_s, 2))
+        )
+    if isinstance(tested.at_once_share, float):
+        rows.append(
+            (
+                f"of {tested.at_once_jobs:,} forecast to start at once, within 5 min",
+                f"{tested.at_once_share:.0%}",
+            )
         )
     return cells_table(
         f"Backtest on {tested.jobs} jobs that waited, {tested.replays} replays each",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.report import Table, table
 from gpuplan.cli.formats.units import show_duration
+from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.runs.recorded_waits import are_close
 from gpuplan.planner.site.fidelity import SITE_RULES
 
@@ -16,18 +17,31 @@ USE_TWIN = (
     "Use the site's rules: gpuplan calibrate LOG -o twin.toml reads them, and gpuplan size LOG "
     "--twin twin.toml replays them, as whatif and options do"
 )
+OF_KUEUE = (
+    "Use the site's quotas: gpuplan calibrate LOG -o twin.toml reads them, and gpuplan whatif LOG "
+    "--twin twin.toml replays them with --set or --add-nodes"
+)
+OF_KUBERNETES = (
+    "The log has no quotas: with a dump of Kueue's objects gpuplan calibrate reads the site's "
+    "rules, and whatif and eta replay them"
+)
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 
-def contradiction(fidelity: Fidelity) -> str:
-    """Return why nothing is recommended, and what to do; empty where the model may speak."""
+def contradiction(fidelity: Fidelity, source_format: str = "") -> str:
+    """Return why nothing is recommended, and what to do; empty where the model may speak.
+
+    Args:
+        fidelity: how a replay of today compares with the log.
+        source_format: of the log: which rules of its site can be read; empty for Slurm's.
+    """
     pairs = (
         ("P95", fidelity.replayed_p95_wait_s, fidelity.recorded_p95_wait_s),
         ("mean", fidelity.replayed_mean_wait_s, fidelity.recorded_mean_wait_s),
     )
     if fidelity.may_speak or fidelity.cluster_gpus is None:
         return ""
-    is_twin = fidelity.policy == SITE_RULES
+    step = MISSING_RULE if fidelity.policy == SITE_RULES else _rules_of_site(source_format)
     apart = (
         (name, replayed_s, recorded_s)
         for name, replayed_s, recorded_s in pairs
@@ -38,13 +52,20 @@ def contradiction(fidelity: Fidelity) -> str:
     name, replayed_s, recorded_s = next(apart, ("", None, None))
     if replayed_s is None or recorded_s is None:  # as long by chance
         why = f"{fidelity.why[:1].upper()}{fidelity.why[1:]}"
-        return f"{why}: nothing is recommended. {MISSING_RULE if is_twin else USE_TWIN}."
+        return f"{why}: nothing is recommended. {step}."
     return (
         f"A replay of today's {fidelity.cluster_gpus:,} GPUs"
         f"{'' if fidelity.policy is None else f' under {fidelity.policy}'} waits "
         f"{show_duration(replayed_s)} ({name}), your log {show_duration(recorded_s)}: "
-        f"{fidelity.why}. {MISSING_RULE if is_twin else USE_TWIN}."
+        f"{fidelity.why}. {step}."
     )
+
+
+def _rules_of_site(source_format: str) -> str:
+    """Return how the rules of the site that wrote a log can be replayed."""
+    if source_format == "kueue":
+        return OF_KUEUE
+    return OF_KUBERNETES if source_format in KUBERNETES else USE_TWIN
 
 
 def fidelity_table(fidelity: Fidelity) -> tuple[Table, ...]:

@@ -34,12 +34,20 @@ MOST_RATES = 60
 MOST_DAYS = 60
 LEAST = 0.0005
 """A share under this is not worth a word."""
+SAME_HOURS = 0.005
+"""Share of GPU-hours up to which two amounts are the same."""
 SMALL_GAP = 0.01
 """Share of an invoice above which billed and effective cost are said to differ."""
 
 
-def invoice_headline(results: BillResults, invoice: InvoiceResults) -> str:
-    """Return what the invoice is, what the log explains of it, and where they differ."""
+def invoice_headline(results: BillResults, invoice: InvoiceResults, running_h: float = 0.0) -> str:
+    """Return what the invoice is, what the log explains of it, and where they differ.
+
+    Args:
+        results: the bill, with the invoice by month.
+        invoice: of all months.
+        running_h: GPU-hours of the log that jobs hold that are still running.
+    """
     below = [line.kind for line in invoice.lines if line.kind in BELOW]
     parts = [WORDS[kind] for kind in dict.fromkeys(reversed(below))]
     with_below = f" with {_joined(parts)}" if parts else ""
@@ -47,11 +55,14 @@ def invoice_headline(results: BillResults, invoice: InvoiceResults) -> str:
         f"{_months(results)}: {_usd(invoice.charges_usd)} of charges "
         f"(invoice {_usd(invoice.billed_usd)}{with_below})."
     )
+    if _is_opencost(invoice):
+        text = f"{_opencost_words(results, invoice, running_h)} {text}"
     if invoice.explained_share is not None:
         text += f" The log explains {_share(invoice.explained_share)}"
         has_capacity = any(line.kind == "unused_capacity" for line in invoice.lines)
+        unused = f"is unused commitment{' or capacity' * has_capacity}"
         rest = [
-            (invoice.unused_share, f"is unused commitment{' or capacity' * has_capacity}"),
+            (invoice.unused_share, "is idle" if _is_opencost(invoice) else unused),
             (invoice.other_share, "other services"),
             (invoice.not_in_log_share, "not in the log"),
         ]
@@ -64,6 +75,47 @@ def invoice_headline(results: BillResults, invoice: InvoiceResults) -> str:
     elif invoice.gpu_types:
         text += " On no day do they differ by over 5% for any GPU type."
     return text
+
+
+def _is_opencost(invoice: InvoiceResults) -> bool:
+    return invoice.formats == ("opencost",)
+
+
+def _opencost_words(results: BillResults, invoice: InvoiceResults, running_h: float) -> str:
+    """Return the GPUs of OpenCost and of the log, and by how much they differ.
+
+    Dollars of the log are told only where all of it is compared: in the months of the invoice, and
+    without GPUs that are owned.
+    """
+    usd = sum(row.effective_usd for row in invoice.gpu_types)
+    billed_h = sum(row.billed_gpu_h for row in invoice.gpu_types)
+    log_h, more_h = invoice.log_gpu_h, invoice.log_gpu_h - billed_h
+    is_whole = abs(results.gpu_h - log_h) <= SAME_HOURS * max(log_h, 1.0)
+    is_priced = is_whole and results.cluster_gpus is None
+    log_usd = f"{_usd(results.usd)} for " if is_priced else ""
+    text = (
+        f"OpenCost: {_usd(usd)} for {_whole(billed_h)} GPU-hours; your log: {log_usd}"
+        f"{_whole(log_h)}{'' if is_whole else ' in these months'}"
+    )
+    if abs(more_h) <= SAME_HOURS * max(log_h, billed_h, 1.0):
+        return f"{text}: no real difference in hours."
+    text += f". The log has {_whole(abs(more_h))} {'more' if more_h > 0 else 'less'}"
+    if is_priced:
+        more_usd = results.usd - usd
+        text += f" ({_usd(abs(more_usd))} {'more' if more_usd > 0 else 'less'})"
+    if is_whole and more_h > 0 and running_h >= 1:
+        text += f"; jobs still running hold {_whole(running_h)} GPU-hours of it so far"
+    return f"{text}."
+
+
+def _whole(hours: float) -> str:
+    return f"{hours:,.0f}" if hours >= 100 else show_number(hours)
+
+
+def _what(invoice: InvoiceResults, kind: str) -> str:
+    """Return the words for a kind of line; what OpenCost calls idle is no reservation."""
+    is_idle = kind == "unused_capacity" and _is_opencost(invoice)
+    return "idle (OpenCost)" if is_idle else WORDS[kind]
 
 
 def _months(results: BillResults) -> str:
@@ -182,7 +234,7 @@ def lines_table(invoice: InvoiceResults, *, is_full: bool = False) -> Table:
         by_size = sorted(above, key=lambda row: -max(abs(row.effective_usd), abs(row.billed_usd)))
         rest = by_size[max(room, 1) :]
     rows = [
-        fields_of(line) | {"what": WORDS[line.kind], "name": line.name or "-"}
+        fields_of(line) | {"what": _what(invoice, line.kind), "name": line.name or "-"}
         for line in above
         if line not in rest
     ]

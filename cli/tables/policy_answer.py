@@ -31,6 +31,7 @@ def answer_text(
     rows: Sequence[Row],
     speedups: Mapping[str, str | None] | None = None,
     contradiction: str = "",
+    outside: Sequence[str] = (),
 ) -> str:
     """Return today, and which policy to choose; no winner is named among ties.
 
@@ -39,12 +40,14 @@ def answer_text(
         rows: the results of each policy.
         speedups: label -> the speedup of its jobs, where it changes their widths.
         contradiction: why the replays may not say which policy is best; empty where they may.
+        outside: why some policies are not ranked, one sentence each.
     """
     if contradiction:
-        return f"{contradiction}\n{today_text(today)}"
+        return f"{' '.join((*outside, contradiction))}\n{today_text(today)}"
     speedup_of = speedups or {}
     rows = [{**row, "assumed": _assumed(speedup_of.get(row["label"]))} for row in rows]
-    parts = (today_text(today), _answer(rows))
+    ranked = [row for row in rows if row.get("is_ranked", True)]
+    parts = (today_text(today), _answer(ranked) if ranked else "", *outside)
     return " ".join(part for part in parts if part)
 
 
@@ -175,8 +178,21 @@ def answer_table(today: Today | None, rows: Sequence[Row], *, has_deadlines: boo
         POLICY,
         MEASURES,
         backlog if any(row["backlog_gpu_h"] >= 0.5 for row in rows) else {},
+        *(_evictions() if any(row.get("lost_gpu_h") for row in rows) else ()),
         {"deadline_miss_share": "late"} if has_deadlines else {},
     )
+
+
+def _evictions() -> tuple[Column, ...]:
+    """Return the columns of how often jobs were evicted, and the GPU-hours that they lost."""
+    return (
+        Column("preemptions", "evictions", read=lambda row: _of_evictions(row, "preemptions")),
+        Column("lost_gpu_h", "GPU-h lost", read=lambda row: _of_evictions(row, "lost_gpu_h")),
+    )
+
+
+def _of_evictions(row: Row, key: str) -> Any:
+    return row.get(key) if "lost_gpu_h" in row else None
 
 
 def _today_row(today: Today) -> Row:

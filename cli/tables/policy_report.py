@@ -14,6 +14,7 @@ from gpuplan.cli.tables.group_waits import with_group_waits
 from gpuplan.cli.tables.lending_tables import with_lending
 from gpuplan.cli.tables.policy_answer import AS_TODAY, answer_table, answer_text
 from gpuplan.cli.tables.price_notes import price_notes
+from gpuplan.cli.tables.unranked_text import not_ranked
 
 if TYPE_CHECKING:
     from gpuplan.cli.documents.study_command import StudyView
@@ -52,10 +53,11 @@ def with_policies(
         notes = price_notes(replays.policies)
     if any(row[AS_TODAY] is not None for row in rows):
         notes = (*notes, ON_TODAYS_BASIS)
+    refusal = contradiction(replays.fidelity, replays.inputs.trace.provenance.source_format)
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
-        headline=answer_text(today, rows, speedups, contradiction(replays.fidelity)),
+        headline=answer_text(today, rows, speedups, refusal, not_ranked(replays.comparison)),
         notes=notes,
         tables=(*view.tables, *fidelity_table(replays.fidelity)),
         answer=(table, *(view.answer or ())),

@@ -128,10 +128,14 @@ def price_note(study: SizeAnswer) -> tuple[str, ...]:
     )
 
 
-def headline(results: SizeResults, period: Mapping[str, str | None] | None = None) -> str:
+def headline(
+    results: SizeResults,
+    period: Mapping[str, str | None] | None = None,
+    source_format: str = "",
+) -> str:
     """Return the size, how sure it is, and what today is; the commitment where asked for."""
     parts = []
-    if why := contradiction(results.fidelity):
+    if why := contradiction(results.fidelity, source_format):
         return f"{why}\n{_today(results, period_text(period))}"
     if results.policy == SITE_RULES and results.targets:
         return f"{_nodes_needed(results)} {_today(results, period_text(period))}"

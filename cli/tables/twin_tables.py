@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 LEAST_GIVEN_UP = 1
 """Jobs given up that a headline tells."""
+MOST_LOST = 0.5
+"""Share of the jobs: where more never start, waits of the others are not told."""
 
 
 def show_signed(seconds: float) -> str:
@@ -152,6 +154,9 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
         if not change.groups:
             texts.append(f"{change.name}: {lost}no scored job starts in both replays.")
             continue
+        if _loses_most(change, whatif):
+            texts.append(f"{change.name}: {lost}no mean wait is given for the few that do.")
+            continue
         whole, *groups = _figures(change)
         text = f"{change.name}: {lost}{_moves(*whole)}."
         if change.split is not None:
@@ -177,11 +182,17 @@ def _lost(change: ChangeEffect, whatif: WhatIfResults) -> str:
     if not lost:
         return ""
     text = f"{lost:,} of {whatif.work.jobs.id.size:,} jobs never start with it"
-    if not change.groups:
+    if not change.groups or _loses_most(change, whatif):
         return f"{text}; "
     if change.groups[0].counts_lost:
         return f"{text}; where they count as waiting to the end of the log, "
     return f"{text}; without them, "
+
+
+def _loses_most(change: ChangeEffect, whatif: WhatIfResults) -> bool:
+    """Return whether most jobs never start with a change, so that no mean wait tells anything."""
+    lost = sum(change.rejected.values())
+    return lost > 0 and lost > MOST_LOST * whatif.work.jobs.id.size
 
 
 def _split_jobs(split: SplitJobs) -> str:
@@ -319,6 +330,7 @@ def whatif_tables(whatif: WhatIfResults) -> Iterator[Table]:
     effects = [
         fields_of(group) | {"change": change.name, "group": group.name}
         for change in whatif.changes
+        if not _loses_most(change, whatif)
         for group in change.groups
     ]
     several = len(whatif.changes) > 1
@@ -326,6 +338,15 @@ def whatif_tables(whatif: WhatIfResults) -> Iterator[Table]:
     first = {"change": "change" if several else "", "group": whatif.by}
     if rejected:
         yield cells_table("Jobs that never start with the change", "change reason jobs", rejected)
+    if effects:
+        yield from _effect_tables(effects, first, of)
+    yield from quota_tables(whatif)
+
+
+def _effect_tables(
+    effects: list[dict[str, object]], first: dict[str, str], of: str
+) -> Iterator[Table]:
+    """Yield the effects on the mean wait, and on the 95th percentile."""
     yield table(
         f"Effect on waits{of}",
         effects,
@@ -353,7 +374,6 @@ def whatif_tables(whatif: WhatIfResults) -> Iterator[Table]:
         {"p95_error_s": "error", "p95_verdict": "verdict"},
         most=15,
     )
-    yield from quota_tables(whatif)
 
 
 def validation_headline(validation: ChangeValidation) -> str:

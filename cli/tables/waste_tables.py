@@ -11,7 +11,14 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_share, show_usd
-from gpuplan.cli.formats.waste_text import FEW_GPU_H, KIND_WORDS, is_by_month, remedy_words
+from gpuplan.cli.formats.waste_text import (
+    FEW_GPU_H,
+    KIND_WORDS,
+    is_by_month,
+    lacks_ends,
+    limits_words,
+    remedy_words,
+)
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.planner.site.fidelity import SITE_RULES
 from gpuplan.planner.waste.right_size import CHEAPER, FEWER, PART
@@ -24,6 +31,10 @@ if TYPE_CHECKING:
     from gpuplan.planner.waste.tally import WasteKind, WasteRow
 
 MOST_ROWS = 10
+NOT_SEEN: dict[str, Any] = {
+    "what": f"{KIND_WORDS[IDLE_ENDS]}: not known (needs --metrics)", "jobs": None, "gpu_h": None,
+    "share": None, "usd": None,
+}  # fmt: skip
 SIZE_WORDS = {FEWER: "fewer GPUs", PART: "part of a GPU", CHEAPER: "cheaper type"}
 
 
@@ -36,7 +47,7 @@ def waste_tables(results: WasteResults) -> tuple[Table, ...]:
         (results.classes, "class"),
         (results.partitions, "partition"),
     ):
-        if rows:
+        if rows and not (name == "partition" and rows == results.classes):
             tables.append(who_table(rows, name, months, most=None))
     if results.counterfactual is not None:
         waits = results.counterfactual
@@ -88,8 +99,8 @@ def kinds_table(results: WasteResults) -> Table:
         | {"what": KIND_WORDS[kind.name]}
         | _dollars(kind, months)
         | ({"share": None} if kind.name == UNKNOWN else {})
+        | (NOT_SEEN if kind.name == IDLE_ENDS and not kind.jobs and lacks_ends(results) else {})
         for kind in results.kinds
-        if kind.jobs or kind.name != IDLE_ENDS
     ]
     has_usd = results.usd_per_month is not None
     return table(
@@ -229,6 +240,9 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
             f"{limits.jobs:,} jobs ({limits.share:.0%} of those with a limit) have time limits "
             "over 3 times their run time; these cost waits, not GPU-hours"
         )
+        told = "" if results.counterfactual is None else limits_words(results.counterfactual)
+        if told:
+            yield told
     if not results.known_share and results.jobs:
         yield (
             "to see use, have sacct print AdminComment in full where the site has jobstats, or "
@@ -266,9 +280,12 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
         return
     # Hours of GPUs that a job never uses are among the idle ones.
     rows = [row for row in results.right_size if row.way != FEWER]
-    unknown = f"{counted(told.unknown_jobs, 'job')} ({told.unknown_gpu_h:,.0f} GPU-hours)"
+    unknown = (
+        f"{counted(told.unknown_jobs, 'job')} ({told.unknown_gpu_h:,.0f} GPU-hours) without full "
+        "figures of memory and use"
+    )
     if rows:
-        saved = sum(row.saved_gpu_h for row in rows)
+        saved = sum(row.saved_gpu_h_per_month for row in rows)
         usd = sum(row.usd_per_month or 0.0 for row in rows)
         paid = f", {show_usd(usd)} a month" if usd else ""
         ways = {PART: "a part of a GPU", CHEAPER: "a cheaper type"}
@@ -276,7 +293,7 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
         rest = f"; of {unknown} this is not known" if told.unknown_jobs else ""
         yield (
             f"{less} would do for {counted(sum(row.jobs for row in rows), 'job')} "
-            f"({saved:,.0f} GPU-hours less{paid}, see --full){rest}"
+            f"({saved:,.0f} GPU-hours{'' if paid else ' a month'} less{paid}, see --full){rest}"
         )
         guessed = sum(row.jobs - row.measured_jobs for row in rows if row.way == PART)
         if guessed:
@@ -286,8 +303,8 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
             )
         if any(row.way == CHEAPER for row in rows):
             yield (
-                "a cheaper type is assumed to be slower in proportion to its price, and enough "
-                "for the use of its jobs even so"
+                "a cheaper type saves dollars and no GPU-hours; it is assumed to be slower in "
+                "proportion to its price, and enough for the use of its jobs even so"
             )
     elif told.jobs and told.unknown_jobs:
-        yield f"whether less would do is not known of {unknown}: memory or use has no figures"
+        yield f"whether less would do is not known of {unknown}"

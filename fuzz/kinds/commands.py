@@ -10,6 +10,8 @@ from fuzz.corpus import (
     MAPPED,
     job_logs,
     kueue_site,
+    kueue_twin,
+    opencost_answer,
     option_files,
     price_lists,
     scenario,
@@ -50,6 +52,7 @@ BASES: dict[str, tuple[tuple[str, ...], float]] = {
 ON_KUEUE = {
     "calibrate": ("kueue.json",),
     "whatif": ("kueue.json", "--site=kueue.json", "--set=clusterqueue.team-a.nominalQuota=16"),
+    "eta": ("kueue.json", "--twin", "kueue.toml", "--gpus=8", "--partition=team-a"),
     "waits": ("kueue.json",),
     "simulate": ("kueue.json", "--policy=kueue", "--site=kueue.json"),
     "compare": ("kueue.json", "--policy=kueue", "--policy=kai", "--site=kueue.json"),
@@ -78,6 +81,8 @@ def material() -> dict[str, bytes]:
         "p.csv": price_lists()["p.csv"][1],
         "s.toml": scenario("small_cluster"),
         "kueue.json": kueue_site(),
+        "kueue.toml": kueue_twin(),
+        "opencost.json": opencost_answer(),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from fuzz.cases import Case, Draft, Step
-from fuzz.corpus import job_logs, traces
+from fuzz.corpus import job_logs, kueue_site, kueue_twin, opencost_answer, traces
 from fuzz.corpus import option_files as valid_files
 from fuzz.kinds.tables import damage_parquet
 from fuzz.mutate import mutate, mutate_bytes
@@ -31,6 +31,9 @@ USES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("prices.parquet", ("sweep", "lab.parquet", "--prices", "prices.parquet", "--resamples", "0",
                         "--set", "gpu=A100-80GB")),
     ("prices.parquet", ("pareto", "lab.parquet", "--prices", "prices.parquet", "--gpu", "L4")),
+    ("opencost.json", ("bill", "kueue.json", "--price", "1.29", "--invoice", "opencost.json")),
+    ("kueue.json", ("eta", "kueue.json", "--twin", "kueue.toml", "--gpus", "8")),
+    ("kueue.toml", ("eta", "kueue.json", "--twin", "kueue.toml", "--gpus", "8")),
     ("model.json", ("synth", "--model", "model.json", "--jobs", "5", "-o", "out.parquet")),
     ("characterize1.json", ("diff", "characterize1.json", "characterize2.json")),
     ("pareto2.json", ("diff", "pareto1.json", "pareto2.json", "--fail-if", "jobs > +10%")),
@@ -43,7 +46,14 @@ USES: tuple[tuple[str, tuple[str, ...]], ...] = (
 def option_files(rng: Random) -> Draft:
     """Draft a run of a command that reads a damaged file of an option."""
     name, line = rng.choice(USES)
-    known = {**traces(), **valid_files(), **job_logs()["gavel_short"][1]}
+    known = {
+        **traces(),
+        **valid_files(),
+        **job_logs()["gavel_short"][1],
+        "kueue.json": kueue_site(),
+        "kueue.toml": kueue_twin(),
+        "opencost.json": opencost_answer(),
+    }
     named = {
         one: known[one] for word in line for one in (word, word.partition(":")[2]) if one in known
     }

@@ -6,7 +6,7 @@ A policy says what happened (`ClusterReplay`); `replayed` adds what follows from
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -62,6 +62,8 @@ class ClusterResults(RentedParts):
         preempted_jobs: jobs stopped at least once.
         waiting_mean, waiting_peak: jobs in the queue, mean over time and most at once.
         mean_preemption_s: checkpoints and restores of jobs that were stopped.
+        mean_lost_s: run time that evictions undo, the grace after them included; part of the JCT.
+        lost_gpu_h: the same in GPU-hours of all jobs.
         gpu_busy_share: GPU time held within the window, over that billed.
         fragmented_share: GPU time free while the first job in line fits by count, but not into
             nodes.
@@ -77,6 +79,8 @@ class ClusterResults(RentedParts):
     waiting_mean: float | UnsetType = UNSET
     waiting_peak: int | UnsetType = UNSET
     mean_preemption_s: float | UnsetType = UNSET
+    mean_lost_s: float | UnsetType = UNSET
+    lost_gpu_h: float | UnsetType = UNSET
     gpu_busy_share: float | UnsetType | None = UNSET
     fragmented_share: float | UnsetType | None = UNSET
 
@@ -167,6 +171,7 @@ class ClusterReplay:
         is_rescaled: as `Simulation` has it.
         measured: makes more numbers, given the bill.
         notes: what a reader must know, besides what is said of prices.
+        loses_work, loop, apart: as `Simulation` has them.
         columns, timeline, lines: as `Simulation` has them; None for GPUs in use and jobs waiting.
     """
 
@@ -176,6 +181,9 @@ class ClusterReplay:
     is_rescaled: bool = False
     measured: Callable[[RunBill], Mapping[str, Any]] = lambda bill: {}
     notes: tuple[str, ...] = ()
+    loses_work: bool = False
+    loop: str = ""
+    apart: Mapping[str, int] = field(default_factory=dict)
     columns: Callable[[], Mapping[str, Any]] = dict
     timeline: Callable[[], pl.DataFrame] | None = None
     lines: Callable[[], TimeLines] | None = None
@@ -199,6 +207,9 @@ def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -
         lines=replay.lines or partial(usage_lines, run),
         columns=lambda: {"preemptions": run.stops, **replay.columns()},
         is_rescaled=replay.is_rescaled,
+        loses_work=replay.loses_work,
+        loop=replay.loop,
+        apart=replay.apart,
     )
 
 

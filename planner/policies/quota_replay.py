@@ -47,6 +47,7 @@ def kueue_replay(
     )
     names = jobs.job_id
     quota = ReplayedQuota(jobs.workload, run, model.gpus, jobs.workload.gpus[run.job])
+    loop = loop_notes(run, names.to_list(), model.queues)
     queue_names = np.array(model.queues, object)[queued.jobs.queue]
     return replayed(
         jobs,
@@ -57,11 +58,15 @@ def kueue_replay(
             notes=(
                 *document.notes,
                 *queued.notes,
-                *loop_notes(run, names.to_list(), model.queues),
+                *loop,
                 *unfinished_notes(run.unfinished, names.to_list()),
                 NOT_MODELED,
             ),
             columns=lambda: {"queue": queue_names.tolist()},
+            measured=quota.lost_work,
+            loses_work=True,
+            loop="".join(loop),
+            apart=queued.apart,
         ),
     )
 
@@ -105,21 +110,26 @@ def kai_replay(
         checkpoint_s=round(values["checkpoint_every_s"] or 0),
     )
     names = jobs.job_id
+    quota = ReplayedQuota(jobs.workload, run, model.gpus, run.gpus)
+    loop = loop_notes(run, names.to_list(), run.nodes)
     told = np.array([queue.name for queue in model.site.queues], object)[queued.jobs.queue]
     return replayed(
         jobs,
         settings,
         ClusterReplay(
-            run=ReplayedQuota(jobs.workload, run, model.gpus, run.gpus),
+            run=quota,
             size={"gpus": model.gpus},
             notes=(
                 *document.notes,
                 *model.notes,
                 *queued.notes,
-                *loop_notes(run, names.to_list(), run.nodes),
+                *loop,
                 *unfinished_notes(run.unfinished, names.to_list()),
                 NOT_MODELED,
             ),
             columns=lambda: {"queue": told.tolist()},
+            measured=quota.lost_work,
+            loses_work=True,
+            loop="".join(loop),
         ),
     )

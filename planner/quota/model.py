@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -44,6 +44,7 @@ class QuotaModel:
         flavor_types: GPU type of each flavor.
         gpu_resources: GPU resources of each ClusterQueue, in order.
         gpus: GPUs of all nominal quotas.
+        gpus_of_type: the same by GPU type.
         potential: most of a flavor and resource that each queue could ever use.
     """
 
@@ -54,6 +55,7 @@ class QuotaModel:
     flavor_types: Mapping[str, str]
     gpu_resources: Mapping[str, tuple[str, ...]]
     gpus: int
+    gpus_of_type: Mapping[str, int]
     potential: Mapping[tuple[int, str, str], int]
 
     @property
@@ -157,6 +159,7 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
             for name in names
         },
         gpus=total_gpus(document),
+        gpus_of_type=_gpus_of_type(document),
         potential={
             (at, flavor.name, resource): int(
                 tree.quotas[at, labels.pair(flavor.name, resource), POTENTIAL]
@@ -172,19 +175,7 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
 def total_gpus(document: QuotaDocument) -> int:
     """Return the GPUs of all nominal quotas of ClusterQueues and Cohorts, or of the nodes."""
     settings = document.settings
-    groups = [
-        *(group for queue in settings.clusterqueue.values() for group in queue.resourceGroups),
-        *(group for cohort in settings.cohort.values() for group in cohort.resourceGroups),
-    ]
-    quotas = sum(
-        (
-            resource.nominalQuota.value * gpus_of(resource.name)
-            for group in groups
-            for flavor in group.flavors
-            for resource in flavor.resources
-        ),
-        Fraction(0),
-    )
+    quotas = sum((gpus for _, gpus in _nominal_gpus(document)), Fraction(0))
     if not settings.clusterqueue:
         nodes = sum(node.gpus for node in settings.node.values())
         if nodes:
@@ -195,6 +186,29 @@ def total_gpus(document: QuotaDocument) -> int:
             Fraction(0),
         )
     return int(quotas)
+
+
+def _nominal_gpus(document: QuotaDocument) -> Iterator[tuple[str, Fraction]]:
+    """Yield the flavor and the GPUs of each nominal quota of ClusterQueues and Cohorts."""
+    settings = document.settings
+    groups = [
+        *(group for queue in settings.clusterqueue.values() for group in queue.resourceGroups),
+        *(group for cohort in settings.cohort.values() for group in cohort.resourceGroups),
+    ]
+    for group in groups:
+        for flavor in group.flavors:
+            for resource in flavor.resources:
+                yield flavor.name, resource.nominalQuota.value * gpus_of(resource.name)
+
+
+def _gpus_of_type(document: QuotaDocument) -> dict[str, int]:
+    """Return the GPUs of all nominal quotas by GPU type, those of most GPUs first."""
+    totals: dict[str, Fraction] = {}
+    for flavor, gpus in _nominal_gpus(document):
+        if gpus:
+            kind = document.flavor_type(flavor)
+            totals[kind] = totals.get(kind, Fraction(0)) + gpus
+    return {kind: int(totals[kind]) for kind in sorted(totals, key=lambda kind: -totals[kind])}
 
 
 def _queue(name: str, queue: ClusterQueue) -> QuotaQueue:

@@ -11,7 +11,7 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.quota.kai_simulator import KaiRun
 from gpuplan.simkit.quota.simulator import QuotaRun
 from gpuplan.simkit.run import Leases, Usage, one_lease
-from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR
 from gpuplan.simkit.workload import Workload
 
 
@@ -84,6 +84,16 @@ class ReplayedQuota:
         held = np.zeros(self.workload.size)
         np.add.at(held, job, (end - start).astype(np.float64) * self.run_gpus)
         return held
+
+    def lost_work(self, _: object = None) -> dict[str, float]:
+        """Return the run time that evictions undo, their grace included: mean of a job, and all."""
+        lost_us = np.maximum(self.held_us - self.workload.service_us, 0)
+        asked_us = self.workload.service_us.astype(np.float64) * self.workload.gpus
+        lost_gpu_us = np.maximum(self.held_gpu_us - asked_us, 0.0)[self.stops > 0]
+        return {
+            "mean_lost_s": float(lost_us.mean()) / MICROS,
+            "lost_gpu_h": float(lost_gpu_us.sum()) / MICROS_PER_HOUR,
+        }
 
     @property
     def stops(self) -> IntArray:

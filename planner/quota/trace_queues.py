@@ -39,12 +39,14 @@ class QueuedJobs:
         gpus: GPUs of each.
         never: jobs that no quota of their queue could hold.
         notes: what was assumed, one sentence each.
+        apart: GPUs of each GPU type that jobs keep to, of a site of several; else empty.
     """
 
     jobs: QuotaJobs
     gpus: IntArray
     never: BoolArray
     notes: tuple[str, ...]
+    apart: Mapping[str, int]
 
 
 def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -> QueuedJobs:
@@ -98,7 +100,11 @@ def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -
         queue, priority, submit, submit, -(-work.service_us // MICROS), pods,
         np.arange(work.size), tuple(sets),
     )  # fmt: skip
-    return QueuedJobs(quota_jobs, work.gpus, never, (*notes, *about_priority))
+    kept_to = {model.flavor_types[name] for allowed in flavors.values() for name in allowed or ()}
+    apart = {kind: gpus for kind, gpus in model.gpus_of_type.items() if kind in kept_to}
+    if len(model.gpus_of_type) < 2:
+        apart = {}
+    return QueuedJobs(quota_jobs, work.gpus, never, (*notes, *about_priority), apart)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.planner.quota.loops import loop_notes
 from gpuplan.planner.quota.model import QuotaModel, quota_model
 from gpuplan.planner.quota_twin.cases import QuotaReplay, replay_level
+from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS, explains_nothing
 from gpuplan.planner.quota_twin.levels import ADDED, LEVELS, skipped_levels
 from gpuplan.planner.quota_twin.log_workload import QuotaWorkload, at_submits, quota_workload
 from gpuplan.planner.twin.calibrate import (
@@ -32,6 +33,8 @@ MOST_LEFT_OUT = 0.05
 NOT_MODELED = (
     "topology, image pulls, admission checks and the latency of the controller are not modeled"
 )
+
+NO_RULE = f"The rules explain none of the recorded waits. {HELD_BY_OTHERS}"
 
 
 def calibrate_quotas(
@@ -108,9 +111,14 @@ def calibrate_quotas(
         document=document,
         work=work,
         run=run.at_least(log.end),
-        warnings=tuple(work_warnings(work)),
+        warnings=(*log.warnings, *work_warnings(work)),
         added=ADDED,
+        doubt=NO_RULE if _is_in_doubt(score) else "",
     )
+
+
+def _is_in_doubt(score: LevelScore) -> bool:
+    return explains_nothing(score.mae_s, score.replayed_mean_s, score.recorded_mean_s)
 
 
 class _Steps:

@@ -237,6 +237,11 @@ def _set_amount(text: str, quota: dict[str, Any], key: str, value: str) -> None:
         raise UsageError(f"--set {text}: found {value!r}, expected {expected}") from None
     if amount > MOST:
         raise UsageError(f"--set {text}: found {value!r}, expected an amount up to {MOST:,}")
+    if is_gpu(quota["name"]) and amount.denominator != 1:
+        raise UsageError(
+            f"--set {text}: {key} must be a whole number of {quota['name']}, got "
+            f"{float(amount):g}; Kubernetes has no parts of a device"
+        )
     quota[key] = amount_text(amount)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
+import polars as pl
 from msgspec import structs
 
 from gpuplan.analysis.base.words import counted
@@ -13,12 +15,13 @@ from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.storage.cache import key_of
 from gpuplan.planner.quota.model import quota_model
-from gpuplan.planner.quota_twin.instant import quota_instant
+from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS
+from gpuplan.planner.quota_twin.instant import QuotaInstant, quota_instant
 from gpuplan.planner.quota_twin.new_workload import QUEUE, QuotaSubmitter
 from gpuplan.planner.quota_twin.start_backtest import CYCLE_S, quota_backtest
 from gpuplan.planner.quota_twin.start_replays import quota_start_replays
 from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest
-from gpuplan.planner.site.eta import EtaPlan, EtaResults, eta_results
+from gpuplan.planner.site.eta import EtaPlan, EtaResults, eta_results, local_time
 from gpuplan.planner.site.kept_backtest import day_of, kept
 from gpuplan.planner.site.new_job import JobWish
 
@@ -100,7 +103,7 @@ def quota_forecast(
     else:
         day = day_of(instant.at, instant.first)
         key = key_of(
-            "start-backtest", log=log.sha256, settings=plan.settings_sha256, day=day,
+            "start-backtest-at-once", log=log.sha256, settings=plan.settings_sha256, day=day,
             plan=structs_of(plan.test),
         )  # fmt: skip
         tested = kept(key, lambda: test(day))
@@ -108,7 +111,9 @@ def quota_forecast(
         tables, instant, job, others,
         EtaPlan(plan.replays, plan.seed, CYCLE_S, level, "UTC", QUEUE), tested, progress,
     )  # fmt: skip
-    warnings = []
+    if not calibration.explains_waits:
+        results = _widened(results, instant)
+    warnings = [*log.warnings]
     if tested is None:
         warnings.append("how often such intervals hold is unknown: too few past jobs to test")
     if tables.unplaced:
@@ -130,6 +135,29 @@ def quota_forecast(
             *(() if instant.finished.is_empty() else (DRAWN,)),
             NOT_MODELED,
         ),
+    )
+
+
+def _widened(results: EtaResults, instant: QuotaInstant) -> EtaResults:
+    """Return a forecast whose interval holds the recorded waits too, with why."""
+    started = instant.jobs.filter(pl.col("start").is_not_null())
+    of_queue = started.filter(pl.col("queue") == results.job.partition)
+    waits = (of_queue if of_queue.height else started).select(
+        (pl.col("start") - pl.col("submit")).clip(0)
+    )
+    doubt = f"The rules explain none of the recorded waits. {HELD_BY_OTHERS}"
+    if waits.is_empty():
+        return replace(results, doubt=doubt)
+    low, high = (int(wait) for wait in np.quantile(waits.to_series().to_numpy(), (0.1, 0.9)))
+    p10 = None if results.p10_s is None else min(results.p10_s, low)
+    p90 = None if results.p90_s is None else max(results.p90_s, high)
+    return replace(
+        results,
+        doubt=f"{doubt} The interval holds those waits.",
+        p10_s=p10,
+        p90_s=p90,
+        p10_at=None if p10 is None else local_time(instant.at + p10, results.zone),
+        p90_at=None if p90 is None else local_time(instant.at + p90, results.zone),
     )
 
 

@@ -15,8 +15,9 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.pod_sets import PodSetShape
 from gpuplan.analysis.quota.schema import ResourceFlavor
-from gpuplan.analysis.quota.workloads import KueueLog, PodSetShape
+from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.planner.quota.model import QuotaModel, quota_model
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray, IntArray
@@ -28,6 +29,9 @@ GROUPINGS = ("queue", "namespace", "priority", "size")
 COLUMN_OF = {"queue": "partition", "namespace": "account", "priority": "qos"}
 LEAST_ADMISSION_S = 1.0
 TAINTED = ("NoSchedule", "NoExecute")
+
+GONE = "a queue that is gone"
+"""Where workloads wait whose queue a changed site does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,13 @@ def quota_workload(
     quota = QuotaJobs(queue, priorities, submit, submit, run, pods, np.arange(n), shapes)
     notes += _admission_note(table)
     scored = submit >= until
+    if early := int((~scored).sum()):
+        part = "first tenth of the log" if warmup_s is None else "warm-up"
+        notes.append(
+            f"waits are of {n - early:,} of {n:,} jobs: the {early:,} of the {part} are not "
+            "scored, as the replay begins with an empty cluster; gpuplan waits and compare "
+            "count them, and compare leaves out those still running"
+        )
     counts: dict[str, int] = {}
     forgotten = ~table["is_first"].to_numpy()
     if hit := int((scored & forgotten).sum()):
@@ -174,7 +185,7 @@ def requeued(
     site = model.site
     if (number < 0).any():
         number = np.where(number < 0, len(site.queues), number)
-        site = replace(site, queues=(*site.queues, QuotaQueue("a queue that is gone", ())))
+        site = replace(site, queues=(*site.queues, QuotaQueue(GONE, ())))
         model = replace(model, site=site)
     pods, shapes, _, _ = _pods(table, number, log.shapes, document, model)
     return site, replace(work.quota, queue=number, pods=pods, shapes=shapes)

@@ -41,6 +41,17 @@ def room_warnings(
     return tuple(warnings)
 
 
+def missing_gpus(today: QuotaDocument, changed: QuotaDocument) -> int:
+    """Return the GPUs that a change adds to quotas and no node has; without nodes all added."""
+    before, after = quota_gpus(today), quota_gpus(changed)
+    missing = Fraction(0)
+    for flavor, gpus in after.items():
+        nodes = node_gpus(changed, flavor)
+        has = before.get(flavor, Fraction(0))
+        missing += max(gpus - (has if nodes is None else max(has, Fraction(nodes))), Fraction(0))
+    return round(missing)
+
+
 def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
     """Return the GPUs of all nominal quotas by flavor."""
     total: dict[str, Fraction] = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +33,9 @@ from gpuplan.planner.site.backtest import (
 CYCLE_S = 10
 """About as long as Kueue takes to look at a workload again."""
 WAITED_S = 60
-"""Workloads that waited less are not forecast."""
+"""Workloads that waited no longer count in no interval."""
+AT_ONCE_S = 300
+"""A workload that starts within this has started at once."""
 LEAST_AGE = 0.2
 """Share of a dump at its end of which only the workloads that waited little have started, where
 that is shorter than `STILL_WAITING_DAYS`."""
@@ -56,16 +60,38 @@ def quota_backtest(
     rows = scored_workloads(instant, plan)
     if len(rows) < LEAST_JOBS:
         return None
-    items = [(row, instant.jobs["job_id"][row]) for row in rows]
+    every = scored_workloads(instant, plan, least_s=0)
+    names = instant.jobs["job_id"]
+    items = [(row, names[row]) for row in dict.fromkeys((*rows, *every))]
     shared = (log, document, model, instant, level, plan)
     forecasts = run_all(_forecast, items, shared=shared, progress=progress)
     until = int(instant.jobs["submit"][rows].max())  # type: ignore[arg-type]
-    return scored(forecasts, plan.replays, until)
+    by_row = dict(zip((row for row, _ in items), forecasts, strict=True))
+    tested = scored([by_row[row] for row in rows], plan.replays, until)
+    return with_at_once(tested, [by_row[row] for row in every])
 
 
-def scored_workloads(instant: QuotaInstant, plan: BacktestPlan) -> list[int]:
+def with_at_once(tested: StartBacktest, forecasts: list[PastForecast]) -> StartBacktest:
+    """Return a test with how many that were forecast to start at once did so.
+
+    Args:
+        tested: the test.
+        forecasts: of workloads that waited or not, as the site has them.
+    """
+    last = math.ceil((1 - tested.tail) * (tested.replays - 1))
+    waits = np.array([each.wait_s for each in forecasts if each.at_once > last])
+    if waits.size < LEAST_JOBS:
+        return tested
+    share = float((waits <= AT_ONCE_S).mean())
+    return replace(tested, at_once_jobs=int(waits.size), at_once_share=share)
+
+
+def scored_workloads(
+    instant: QuotaInstant, plan: BacktestPlan, least_s: int = WAITED_S + 1
+) -> list[int]:
     """Return positions of workloads to forecast: as many of each size, those that waited.
 
+    ``least_s`` is how long they waited at least; 0 takes those that did not wait too.
     Left out are workloads whose first start the dump has forgotten.
     """
     span = instant.at - instant.first
@@ -75,7 +101,7 @@ def scored_workloads(instant: QuotaInstant, plan: BacktestPlan) -> list[int]:
         pl.col("start").is_not_null()
         & pl.col("is_first")
         & pl.col("submit").is_between(begins, ends)
-        & (pl.col("start") > pl.col("submit") + WAITED_S)
+        & (pl.col("start") >= pl.col("submit") + least_s)
     )
     rows = np.flatnonzero(instant.jobs.select(chosen.fill_null(False)).to_series().to_numpy())
     taken = as_many_of_each_size(instant.jobs["gpus"].to_numpy()[rows], plan.jobs, plan.seed)
@@ -105,4 +131,5 @@ def _forecast(
         median_s=float(np.median(waits)),
         easy_s=None,
         mean_s=float(past or 0.0),
+        at_once=int((waits == 0).sum()),
     )

@@ -16,7 +16,7 @@ from gpuplan.analysis.waits.results import WaitingNow
 from gpuplan.planner.quota_twin.room import quota_gpus
 
 NONE = "none recorded"
-QUOTAS = "quotas of --twin"
+QUOTAS, QUOTAS_OF_DUMP = "quotas of --twin", "quotas in the dump"
 
 
 def waiting_now(log: KueueLog) -> tuple[WaitingNow, ...]:
@@ -48,12 +48,15 @@ def waiting_now(log: KueueLog) -> tuple[WaitingNow, ...]:
     )
 
 
-def cluster_of_quotas(document: QuotaDocument, kinds: Iterable[str]) -> StatedCluster:
+def cluster_of_quotas(
+    document: QuotaDocument, kinds: Iterable[str], source: str = QUOTAS
+) -> StatedCluster:
     """Return the GPUs of all nominal quotas of a site by the GPU types of a log.
 
     Args:
         document: the site.
         kinds: GPU types of the log, or its queues where it names no types.
+        source: where the quotas are.
     """
     gpus: dict[str | None, Fraction] = {}
     quotas = quota_gpus(document)
@@ -67,4 +70,4 @@ def cluster_of_quotas(document: QuotaDocument, kinds: Iterable[str]) -> StatedCl
             of_kind = list(quotas)
         if of_kind:
             gpus[kind] = sum((quotas[flavor] for flavor in of_kind), Fraction(0))
-    return StatedCluster(QUOTAS, {kind: round(count) for kind, count in gpus.items()})
+    return StatedCluster(source, {kind: round(count) for kind, count in gpus.items()})

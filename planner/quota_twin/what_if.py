@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
@@ -17,8 +19,10 @@ from gpuplan.planner.quota.use import SiteUse, all_uses, site_use
 from gpuplan.planner.quota_twin.calibrate import NOT_MODELED
 from gpuplan.planner.quota_twin.cases import QuotaCase
 from gpuplan.planner.quota_twin.changes import QuotaChange
+from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS, nothing_explained
 from gpuplan.planner.quota_twin.levels import FIFO, LEVELS, level_site
 from gpuplan.planner.quota_twin.log_workload import (
+    GONE,
     GROUPINGS,
     QuotaWorkload,
     quota_workload,
@@ -28,9 +32,13 @@ from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.site.pairs import Pairs, effects_of_pairs
 from gpuplan.planner.site.replicas import Chance, Replicas
+from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
 from gpuplan.simkit.twin.jobs import SiteJobs
 
 TODAY = "today"
+CANNOT_TELL = (
+    f"Cannot tell: the rules of today explain none of the recorded waits. {HELD_BY_OTHERS}"
+)
 
 
 def check_quota_groups(by: str, level: str) -> None:
@@ -68,7 +76,7 @@ def quota_what_if(
         chosen: the rules that the calibration chose, if others are replayed.
 
     Raises:
-        InputError: no workload is of the site.
+        InputError: no workload is of the site, or of that of a change.
         UsageError: a change cannot be made, or changes a rule that is not replayed.
     """
     level = calibration.level
@@ -78,15 +86,19 @@ def quota_what_if(
     cases = [QuotaCase(TODAY, today.site, level, work.quota, work.jobs)]
     notes: list[str] = []
     unused: list[str] = []
+    warnings: list[str] = []
     for change in changes:
         changed, told = change.changed(document)
         notes += told
         site, quota = requeued(log, work, today, changed)
+        warnings += _gone_queues(log, change, work, site, quota)
         case = QuotaCase(change.name, site, level, quota, faster(work.jobs, change.load))
         if not _differs(case, cases[0], change):
             _check_rules(case, today, change)
             unused.append(f"{change.name}: the site is set so already, so nothing changes")
         cases.append(case)
+    waits = _waits(cases[0], work, log.end)
+    in_doubt = nothing_explained(waits)
     pairs = Pairs(
         work=work,
         names=tuple(change.name for change in changes),
@@ -94,7 +106,8 @@ def quota_what_if(
         unused=tuple(unused),
         patience=None,
         replicas=Replicas(cases, Chance.of(work, None)),
-        waits_today=lambda: _waits(cases[0], work, log.end),
+        waits_today=lambda: waits,
+        in_doubt=in_doubt,
     )
     results = effects_of_pairs(pairs, calibration, by=by, strict=strict)
     uses, more = _uses(cases, work)
@@ -103,8 +116,33 @@ def quota_what_if(
         queues=uses.queues,
         loans=uses.loans,
         evictions=uses.evictions,
+        doubt=CANNOT_TELL if in_doubt else "",
+        unused=(*results.unused, *warnings),
         notes=(*notes, *work.notes, *more, NOT_MODELED),
     )
+
+
+def _gone_queues(
+    log: KueueLog, change: QuotaChange, work: QuotaWorkload, site: QuotaSite, quota: QuotaJobs
+) -> list[str]:
+    """Return that a change lacks queues of the dump. Raises `InputError` where it lacks all."""
+    is_gone = np.array([queue.name == GONE for queue in site.queues])[quota.queue]
+    if not is_gone.any():
+        return []
+    counts = Counter(np.array(work.queues, object)[work.quota.queue[is_gone]].tolist())
+    names = listed([name for name, _ in counts.most_common(12)])
+    if is_gone.all():
+        has = [queue.name for queue in site.queues if queue.name != GONE]
+        raise InputError(
+            log.path,
+            f"no Workload is of a queue of {change.name}",
+            expected=f"one of {listed(has[:12])}, as {names} are not",
+            hint="give the site of the same cluster: --site FILE",
+        )
+    return [
+        f"{change.name}: has no queue {names}, so that "
+        f"{counted(int(is_gone.sum()), 'workload')} of them never start"
+    ]
 
 
 def faster(jobs: SiteJobs, factor: float) -> SiteJobs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt, files_read
-from gpuplan.analysis.site.notation import read_time
+from gpuplan.analysis.job_table.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape
 
@@ -89,6 +89,7 @@ class CalibrateRequest(StudyRequest):
             "Of Kueue: its queues, where the dump of Workloads has none: another dump, YAML, or a "
             "folder of it.",
             metavar="FILE|FOLDER",
+            common=True,
         ),
     ] = None
     cluster: Annotated[

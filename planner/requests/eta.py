@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.base.time_zones import zone_named
-from gpuplan.analysis.site.notation import read_time
+from gpuplan.analysis.job_table.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import (
     TIME_ZONE,
-    is_quota_site,
+    is_of_kueue,
     read_quota_settings,
     read_site,
     site_zone,
@@ -164,7 +164,7 @@ class EtaRequest(StudyRequest):
     @property
     def is_of_kueue(self) -> bool:
         """Whether the settings are of a site of Kueue. Raises `InputError`."""
-        return is_quota_site(self.twin)
+        return is_of_kueue(self.trace, self.twin)
 
     def _check_for_quotas(self) -> None:
         """Check what can be checked of a site of Kueue. Raises `InputError` or `UsageError`."""

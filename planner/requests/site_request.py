@@ -98,6 +98,27 @@ def check_kind(trace: Path, source_format: str, twin: Path) -> None:
         )
 
 
+def is_of_kueue(trace: Path, twin: Path | None) -> bool:
+    """Return whether a study is of a site of Kueue.
+
+    Args:
+        trace: the log.
+        twin: the settings; None where the log alone tells.
+
+    Raises:
+        InputError: a file cannot be read, or the settings are of another kind of site.
+    """
+    from gpuplan.analysis.quota.workloads import is_kueue_dump
+
+    if twin is None:
+        return is_kueue_dump(trace)
+    if is_quota_site(twin):
+        return True
+    if is_kueue_dump(trace):
+        check_kind(trace, "kueue", twin)
+    return False
+
+
 def read_site(twin: Path) -> tuple[SiteDocument, CalibrationTable]:
     """Return the settings of a site, and what the calibration found. Raises `InputError`."""
     from gpuplan.analysis.site.document import read_twin

@@ -20,7 +20,7 @@ from gpuplan.planner.requests.site_request import (
     TIME_ZONE,
     TWIN,
     SiteRequest,
-    is_quota_site,
+    is_of_kueue,
     read_quota_settings,
 )
 
@@ -96,8 +96,8 @@ class WhatIfRequest(SiteRequest):
     limit: Annotated[
         tuple[str, ...],
         Opt(
-            "Most GPUs at a time: user=32 (each user), user:NAME=32, account:NAME=72, qos:NAME=96 "
-            "or qos:NAME/user=32; none for no limit. May be repeated.",
+            "Of Slurm: most GPUs at a time, user=32 (each user), user:NAME=32, account:NAME=72, "
+            "qos:NAME=96 or qos:NAME/user=32; none for no limit. May be repeated.",
             metavar="WHO=GPUS",
             many=True,
             common=True,
@@ -124,17 +124,17 @@ class WhatIfRequest(SiteRequest):
     max_time: Annotated[
         tuple[str, ...],
         Opt(
-            "Longest time limit of a partition, or of all: gpu=1d, short=90m; may be repeated.",
+            "Of Slurm: longest time limit of a partition, or of all: gpu=1d, short=90m; may be "
+            "repeated.",
             metavar="[PARTITION=]TIME",
             many=True,
-            common=True,
         ),
     ] = ()
     long_jobs: Annotated[
         str,
         Opt(
-            "Jobs that ran longer than --max-time: continue (as a new job that queues again), cut "
-            "(their work is lost) or clip (only limits change; they run to their end).",
+            "Of Slurm: jobs that ran longer than --max-time: continue (as a new job that queues "
+            "again), cut (their work is lost) or clip (only limits change; they run to their end).",
             metavar="clip|cut|continue",
             complete=("clip", "cut", "continue"),
         ),
@@ -142,17 +142,17 @@ class WhatIfRequest(SiteRequest):
     move: Annotated[
         tuple[str, ...],
         Opt(
-            "Send the jobs of a partition to another one, such as debug=gpu; may be repeated.",
+            "Of Slurm: send the jobs of a partition to another one, such as debug=gpu; may be "
+            "repeated.",
             metavar="FROM=TO",
             many=True,
-            common=True,
         ),
     ] = ()
     limits_run: Annotated[
         tuple[float, ...],
         Opt(
-            "Lower every time limit to at most this times the run time (at least 5 min): what "
-            "better limits would do. May be repeated.",
+            "Of Slurm: lower every time limit to at most this times the run time (at least 5 min): "
+            "what better limits would do. May be repeated.",
             many=True,
             low=1.0,
             high=1000.0,
@@ -161,7 +161,7 @@ class WhatIfRequest(SiteRequest):
     reserve: Annotated[
         tuple[str, ...],
         Opt(
-            "Keep nodes for a partition, an account or a QOS: a100=2@account:climate, "
+            "Of Slurm: keep nodes for a partition, an account or a QOS: a100=2@account:climate, "
             "ga[01-02]@short; may be repeated.",
             metavar="NAME=N@WHO",
             many=True,
@@ -182,7 +182,7 @@ class WhatIfRequest(SiteRequest):
     slurm_conf: Annotated[
         tuple[Path, ...],
         Opt(
-            "Take nodes, partitions and priorities from this file; may be repeated.",
+            "Of Slurm: take nodes, partitions and priorities from this file; may be repeated.",
             metavar="FILE",
             many=True,
         ),
@@ -196,16 +196,17 @@ class WhatIfRequest(SiteRequest):
             key="site",
             metavar="FILE|FOLDER",
             many=True,
+            common=True,
         ),
     ] = ()
     scale_load: Annotated[
         tuple[float, ...],
-        Opt("Multiply the arrival rate of jobs by this; may be repeated.", many=True),
+        Opt("Multiply the arrival rate of jobs by this; may be repeated.", many=True, common=True),
     ] = ()
     limits_times: Annotated[
         tuple[float, ...],
         Opt(
-            "Multiply every time limit, down to the run time; may be repeated.",
+            "Of Slurm: multiply every time limit, down to the run time; may be repeated.",
             many=True,
         ),
     ] = ()
@@ -297,11 +298,7 @@ class WhatIfRequest(SiteRequest):
     @property
     def is_of_kueue(self) -> bool:
         """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
-        from gpuplan.analysis.quota.workloads import is_kueue_dump
-
-        if self.twin is not None:
-            return is_quota_site(self.twin)
-        return is_kueue_dump(self.trace)
+        return is_of_kueue(self.trace, self.twin)
 
     @property
     def grouping(self) -> str:

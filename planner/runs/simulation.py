@@ -37,6 +37,7 @@ class PolicyResults:
         mean_jct_s, median_jct_s, p90_jct_s, p95_jct_s, p99_jct_s: completion times, from
             submission to finish.
         mean_wait_s, p95_wait_s: JCT less run time: queues, start-ups, checkpoints and restores.
+            Under quotas without the work that evictions undo, which is a part of its own.
         deadline_miss_share: jobs that finish after their deadline.
         finished_within_10min_share: jobs that finish within 10 minutes of their submission.
         cost_usd: the bill of the window.
@@ -117,6 +118,9 @@ class Simulation:
         columns: makes more columns of the rows of jobs, by name.
         is_rescaled: whether jobs run longer or shorter than recorded; their GPU time is then that
             which they held, else run time x GPUs (a fraction of one as such).
+        loses_work: whether evicted jobs hold GPUs for work that they do again: no wait.
+        loop: what to say of jobs that evict each other again and again; empty without any.
+        apart: GPUs of each GPU type that jobs keep to; empty where all GPUs are one pool.
     """
 
     policy: str
@@ -131,6 +135,9 @@ class Simulation:
     lines: Callable[[], TimeLines]
     columns: Callable[[], Mapping[str, Any]] = dict
     is_rescaled: bool = False
+    loses_work: bool = False
+    loop: str = ""
+    apart: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def gpu_s(self) -> FloatArray:
@@ -152,7 +159,7 @@ class Simulation:
         run, bill, window_us = self.run, self.bill, self.jobs.window_us
         service_s, jqt_s = self.jobs.workload.service_us / MICROS, run.waited_us / MICROS
         jct_s = (run.finish_us - run.submit_us) / MICROS
-        wait_s = jqt_s if self.is_rescaled else jct_s - service_s
+        wait_s = jqt_s if self.is_rescaled or self.loses_work else jct_s - service_s
         gpu_s, paid_s = float(self.gpu_s.sum()), bill.gpu_us / MICROS
         return {
             **job_times(run, self.jobs.workload),

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.time_units import DAY_S
@@ -54,6 +55,8 @@ class StartBacktest:
         easy_pinball_s: that of EASY backfill if every job runs to its limit and none comes later,
             as ``squeue --start`` counts; null where it was not replayed.
         mean_pinball_s: that of the mean wait recorded until then.
+        at_once_jobs: of as many jobs that waited or not, those forecast to start at once.
+        at_once_share: share of these that started within 5 minutes.
     """
 
     jobs: int
@@ -65,6 +68,8 @@ class StartBacktest:
     pinball_s: float
     easy_pinball_s: float | None
     mean_pinball_s: float
+    at_once_jobs: int | UnsetType = UNSET
+    at_once_share: float | UnsetType = UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,7 @@ class PastForecast:
         median_s: median of the replays.
         easy_s: EASY with limits; None where it was not replayed.
         mean_s: mean wait recorded until then.
+        at_once: replays that started at once.
     """
 
     wait_s: float
@@ -86,6 +92,7 @@ class PastForecast:
     median_s: float
     easy_s: float | None
     mean_s: float
+    at_once: int = 0
 
     def is_within(self, tail: float) -> bool:
         """Return whether the start lies within the interval of a tail."""

@@ -193,6 +193,7 @@ class WhatIfResults:
         queues: what each ClusterQueue does with its quotas, today and with each change; of Kueue.
         loans: which queue holds GPUs out of the quota of which, today and with each change.
         evictions: which queue evicts workloads of which, today and with each change.
+        doubt: why the replays cannot tell what changes do; empty where they can.
         notes: how the changes were read, and what the replays show, one sentence each.
     """
 
@@ -209,6 +210,7 @@ class WhatIfResults:
     queues: tuple[QueueUse, ...] | UnsetType = UNSET
     loans: tuple[Loan, ...] | UnsetType = UNSET
     evictions: tuple[Eviction, ...] | UnsetType = UNSET
+    doubt: Hidden[str] = ""
     notes: Hidden[tuple[str, ...]] = ()
 
 

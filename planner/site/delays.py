@@ -13,14 +13,14 @@ permutations for Shapley value estimation", JMLR 23, 2022, section 3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
 
-from gpuplan.analysis.statistics.bootstrap import student_quantile
 from gpuplan.planner.parallel import run_all
+from gpuplan.planner.site.effects import SMALL_SHARE, error_of
 from gpuplan.planner.site.fidelity import Fidelity
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
@@ -34,8 +34,6 @@ CHANCES = 4
 """Replays of one set of teams, each with other submissions by up to a minute."""
 MOST_PAIRS = 32
 """Pairs of orders of the teams."""
-CONFIDENCE = 0.9
-"""Of the errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +45,10 @@ class TeamDelay:
         jobs: whose waits count.
         waited_h: what they wait with everybody there.
         caused_h: what all others wait less without this team; below 0 where they wait more.
-        caused_error_h: of it, of an interval of 90%; null with one replay.
+        caused_error_h: of it, as that of a what-if: from the replays, and 5% of the waits for what
+            a model of a scheduler resolves; null with one replay.
         share_h: its part of all waiting, which adds up; null with over 12 teams.
-        share_error_h: of it; null with one replay of every set of teams, which has no error but
-            that of the model.
+        share_error_h: of it, likewise; null with one replay of every set of teams.
     """
 
     name: str
@@ -148,11 +146,16 @@ def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool |
     waits = dict(zip(items, run_all(game.waits_h, items, bytes_each=400 * game.size), strict=True))
     waits |= {(0, chance): np.zeros(count) for chance in range(chances)}
     whole = np.array([waits[everybody, chance] for chance in range(chances)])
-    caused = np.array([
-        [_of_others(whole[c], team) - _of_others(waits[everybody & ~(1 << team), c], team)
-         for c in range(chances)]
-        for team in range(count)
-    ])  # fmt: skip
+    others, alone = (
+        np.array([
+            [_of_others(replays(team, c), team) for c in range(chances)] for team in range(count)
+        ])
+        for replays in (
+            lambda team, c: whole[c],
+            lambda team, c: waits[everybody & ~(1 << team), c],
+        )
+    )  # fmt: skip
+    caused = others - alone
     shares = _shares(count, chances, waits, orders)
     teams = [
         TeamDelay(
@@ -160,9 +163,11 @@ def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool |
             jobs=int(game.jobs[team]),
             waited_h=float(whole[:, team].mean()),
             caused_h=float(caused[team].mean()),
-            caused_error_h=_error(caused[team]),
+            caused_error_h=_error(caused[team], max(others[team].mean(), alone[team].mean())),
             share_h=None if shares is None else float(shares[team].mean()),
-            share_error_h=None if shares is None else _error(shares[team]),
+            share_error_h=(
+                None if shares is None else _error(shares[team], abs(shares[team].mean()))
+            ),
         )
         for team, name in enumerate(game.teams)
     ]
@@ -211,10 +216,15 @@ def _exact_share(
     return share
 
 
-def _error(estimates: Sequence[float] | FloatArray) -> float | None:
-    """Return how far the mean of independent estimates may be off; None for one of them."""
+def _error(estimates: FloatArray, waited_h: float) -> float | None:
+    """Return how far the mean of independent estimates may be off; None for one of them.
+
+    Args:
+        estimates: in hours.
+        waited_h: hours of which the model may be wrong by `SMALL_SHARE`; not where nothing changes.
+    """
     count = len(estimates)
     if count < 2:
         return None
-    quantile = student_quantile((1 + CONFIDENCE) / 2, count - 1)
-    return float(quantile * np.std(estimates, ddof=1) / np.sqrt(count))
+    model = SMALL_SHARE * waited_h if np.any(estimates) else 0.0
+    return error_of(float(np.std(estimates, ddof=1)), count, 0.0, model=model)

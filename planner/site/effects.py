@@ -161,6 +161,7 @@ def effects_of(
     *,
     is_explained: bool,
     all_parts: bool = False,
+    in_doubt: bool = False,
 ) -> list[PairedWaits]:
     """Return the effects on all jobs, then on the groups by name; groups without a job left out.
 
@@ -170,6 +171,7 @@ def effects_of(
         by: what groups are.
         is_explained: whether the calibration explains the changed rules.
         all_parts: whether the wait of a job that goes on as new ones is that of all its parts.
+        in_doubt: whether the rules explain nothing, so that unchanged waits say nothing either.
     """
     names, blocks = work.names(by), np.zeros(work.scored.size, np.int64)
     blocks[work.scored] = blocks_of(work.jobs.submit[work.scored])
@@ -189,6 +191,7 @@ def effects_of(
             pairs,
             is_explained,
             2 * len(kinds),
+            in_doubt,
         )
         for name, of in groups
     )
@@ -247,6 +250,7 @@ def _group(
     replayed: Sequence[_Pair],
     is_explained: bool,
     figures_of_groups: int,
+    in_doubt: bool = False,
 ) -> PairedWaits | None:
     """Return the effects on the jobs ``at``; None where they do not start in every pair."""
     if not at.size:
@@ -281,7 +285,8 @@ def _group(
         moved = partly[1, :, which] - partly[0, :, which] - (changed - today)
         without = float(np.abs(moved).max()) if count > 1 else 0.0
         spread = float((after - before).std(ddof=1))
-        unexplained = 0.0 if is_explained or not differs else abs(today - recorded)
+        counts = in_doubt or (differs and not is_explained)
+        unexplained = abs(today - recorded) if counts else 0.0
         model = SMALL_SHARE * today if differs else 0.0
         errors = (
             error_of(spread, pairs, without, unexplained, model=model, figures=many)

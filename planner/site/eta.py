@@ -110,6 +110,7 @@ class EtaResults:
         waits: of each replay.
         zone: of local times.
         place: what the job is submitted to: a partition, or a queue.
+        doubt: why the replays cannot be relied on; empty where they can.
     """
 
     at: str
@@ -141,6 +142,7 @@ class EtaResults:
     waits: Hidden[IntArray]
     zone: Hidden[str]
     place: Hidden[str] = PARTITION
+    doubt: Hidden[str] = ""
 
 
 class InstantJobs(Protocol):

@@ -39,6 +39,8 @@ SITE_RULES = "the site's rules"
 MOST_LIMITED = 0.2
 """Share of the wait that a log may put down to limits where a model has none."""
 NO_WAITS = "the log records no waits"
+LIMITS = "limits or partitions make jobs wait"
+QUOTAS = "quotas or limits make jobs wait"
 NOT_REPLAYED = "nothing was replayed"
 TOO_FEW = f"fewer than {FEWEST_JOBS} jobs have a recorded wait"
 
@@ -154,6 +156,18 @@ def without_limits(fidelity: Fidelity, limit_share: float | None) -> Fidelity:
     return replace(fidelity, verdict=CONTRADICTS, why=why)
 
 
+def named_for(fidelity: Fidelity, *, has_partitions: bool) -> Fidelity:
+    """Return the fidelity with what makes jobs wait as the scheduler of a log calls it.
+
+    Args:
+        fidelity: in the words of Slurm.
+        has_partitions: whether it has them; Kubernetes has quotas instead.
+    """
+    if has_partitions:
+        return fidelity
+    return replace(fidelity, why=fidelity.why.replace(LIMITS, QUOTAS))
+
+
 def _judged(today: TodayReplay, match: WaitMatch) -> Fidelity:
     return Fidelity(
         verdict=AGREES if match.agrees else CONTRADICTS,
@@ -179,7 +193,7 @@ def _reason(today: TodayReplay, match: WaitMatch) -> str:
     replayed_s, recorded_s = match.mean if are_close(*match.p95) else match.p95
     if replayed_s < recorded_s:
         left_out = ", or the jobs that --where leaves out" if today.is_part else ""
-        return f"limits or partitions make jobs wait, not only GPUs{left_out}"
+        return f"{LIMITS}, not only GPUs{left_out}"
     if today.peak_gpus is not None and today.peak_gpus > today.cluster_gpus:
         return f"the log shows {today.peak_gpus:,.0f} GPUs held at once, more than this cluster has"
     return f"the site starts jobs sooner than {today.policy} does"

@@ -9,6 +9,8 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 
+from msgspec import UNSET
+
 from gpuplan.analysis.base.errors import OutputError
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.site.log import SiteLog
@@ -52,6 +54,11 @@ def day_of(at: int, first: int) -> int:
     return max(at // DAY_S * DAY_S, first)
 
 
+def told(tested: StartBacktest) -> dict[str, object]:
+    """Return the fields of a test that have a value."""
+    return {name: value for name, value in asdict(tested).items() if value is not UNSET}
+
+
 def kept(key: str, test: Callable[[], StartBacktest | None]) -> StartBacktest | None:
     """Return a test that the cache keeps under a key, done where it does not have it yet."""
     try:
@@ -64,5 +71,5 @@ def kept(key: str, test: Callable[[], StartBacktest | None]) -> StartBacktest | 
         return None if values is None else StartBacktest(**values)
     tested = test()
     if cache is not None:
-        cache.keep(KIND, key, json.dumps(None if tested is None else asdict(tested)))
+        cache.keep(KIND, key, json.dumps(None if tested is None else told(tested)))
     return tested

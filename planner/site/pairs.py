@@ -115,6 +115,7 @@ class Pairs:
         patience: when users give up; None where the log does not tell.
         replicas: of the site of today, then of each change.
         waits_today: replays today without chance, and returns the waits beside those recorded.
+        in_doubt: whether the rules of today explain nothing of the recorded waits.
     """
 
     work: SiteWorkload
@@ -124,6 +125,7 @@ class Pairs:
     patience: Patience | None
     replicas: Replicas
     waits_today: Callable[[], WaitPairs]
+    in_doubt: bool = False
 
     @property
     def today(self) -> list[Replica]:
@@ -150,6 +152,7 @@ class Pairs:
         return effects_of(
             self.work, self.today[: len(changed)], changed, by,
             is_explained=self.explained[at], all_parts=all_parts,
+            in_doubt=self.in_doubt,
         )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog
-from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.planner.site.draws import Arrivals, run_times
 from gpuplan.planner.site.holds import Chains, Holds
 from gpuplan.planner.site.instant import SiteInstant, array_of

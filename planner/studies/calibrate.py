@@ -62,6 +62,8 @@ class Calibration(Answer[CalibrateRequest, CalibrateResults]):
             },
             "excluded": dict(results.excluded),
         }
+        if isinstance(results.document, QuotaDocument):
+            table["explains_waits"] = not results.doubt
         if (text := lacks_text(results.lacks)) is not None:
             table["lacks"] = text
         if request.all_jobs:

@@ -18,9 +18,11 @@ from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
 from gpuplan.planner.requests.replays import PoliciesRequest
+from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     Fidelity,
+    named_for,
     unknown,
     why_not_today,
     without_limits,
@@ -29,7 +31,13 @@ from gpuplan.planner.site.policies_today import fidelity_of_policies
 from gpuplan.planner.spec_prices import lacks_serverless
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
-from gpuplan.planner.studies.policy_prices import PricedPolicies, backlog_note, price_policies
+from gpuplan.planner.studies.policy_prices import (
+    AS_ONE_TYPE,
+    MOST_NAMED,
+    PricedPolicies,
+    backlog_note,
+    price_policies,
+)
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, rates_of, read_replay
 from gpuplan.planner.studies.replay_results import CompareResults
 
@@ -67,10 +75,24 @@ class PolicyReplays:
         outcomes = self.comparison.outcomes
         return (
             *self.priced.warnings,
+            *(note.replace(AS_ONE_TYPE, self._types()) for note in self.priced.mixed),
             *self.inputs.notes,
             *self.inputs.deadline_notes(self.policies),
             *backlog_note([(outcome.label, outcome.results) for outcome in outcomes]),
         )
+
+    def _types(self) -> str:
+        """Return how the policies treat GPUs of several types."""
+        outcomes = self.comparison.outcomes
+        apart = list(dict.fromkeys(run.name for run in outcomes if run.apart))
+        pooled = list(dict.fromkeys(run.name for run in outcomes if not run.apart))
+        if not apart:
+            return AS_ONE_TYPE
+        kept = f"{listed(apart, MOST_NAMED)} keep{'s' if len(apart) == 1 else ''} the types apart"
+        if not pooled:
+            return kept
+        treat = "treats" if len(pooled) == 1 else "treat"
+        return f"{kept}; {listed(pooled, MOST_NAMED)} {treat} all GPUs as one type"
 
 
 def replay_policies(
@@ -153,7 +175,12 @@ def _fidelity(
     runs = list(zip(policies, comparison.outcomes, strict=True))
     peak_gpus, is_part = inputs.today.usage.peak_gpus, selection.where is not None
     fidelity = fidelity_of_policies(inputs.jobs, runs, peak_gpus, inputs.draws, is_part=is_part)
-    return without_limits(fidelity, inputs.limit_share)
+    loops = {run.policy for run in comparison.outcomes if run.loop}
+    if fidelity.policy in loops and not fidelity.may_speak:
+        fidelity = replace(fidelity, why="in the replay jobs evict each other in a loop")
+    fidelity = without_limits(fidelity, inputs.limit_share)
+    has_partitions = inputs.trace.provenance.source_format not in KUBERNETES
+    return named_for(fidelity, has_partitions=has_partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +217,7 @@ def compare(
     """Replay a trace under each policy; raises as `replay_policies`."""
     replays = replay_policies(request, progress, engine=request.engine)
     comparison, priced = replays.comparison, replays.priced
-    may_speak = replays.fidelity.may_speak
+    may_speak = replays.fidelity.may_speak and bool(comparison.ranked)
     outcomes = comparison.outcomes
     labels_of: dict[str, list[str]] = {}
     for outcome in outcomes:

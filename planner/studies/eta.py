@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 
 import polars as pl
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.base.words import counted
@@ -55,7 +55,9 @@ class StartForecast(Answer[EtaRequest, EtaResults]):
         values = {
             name: getattr(kept, name) for name in StartCalibration.__struct_fields__
         }  # fmt: skip
-        lines = [f"{name} = {value!r}" for name, value in values.items() if value is not None]
+        lines = [
+            f"{name} = {value!r}" for name, value in values.items() if value not in (None, UNSET)
+        ]
         return "\n".join([text.rstrip("\n"), "", "[calibration.eta]", *lines]) + "\n"
 
 

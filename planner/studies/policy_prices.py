@@ -24,6 +24,7 @@ from gpuplan.planner.studies.todays_basis import todays_basis
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
+AS_ONE_TYPE = "the replay treats all GPUs as one type"
 MOST_NAMED = 3
 """GPU types that a note lists."""
 SET_PRICES = ("serverless_usd_per_gpu_h", CLOUD, *RENTED_PRICES)
@@ -36,8 +37,8 @@ class PricedPolicies:
 
     Attributes:
         policies: as they pay.
-        warnings: which prices given are of types that neither the log nor a cluster has, and which
-            share of the log is on other GPU types than the one replayed.
+        warnings: which prices given are of types that neither the log nor a cluster has.
+        mixed: which share of the log is on other GPU types than the one replayed.
         notes: where prices come from.
         today: what the log shows, with its bill.
         inputs: the price book read, if any.
@@ -47,6 +48,7 @@ class PricedPolicies:
 
     policies: tuple[PolicySpec, ...]
     warnings: tuple[str, ...]
+    mixed: tuple[str, ...]
     notes: tuple[str, ...]
     today: Today | None
     inputs: tuple[InputFile, ...] = ()
@@ -119,7 +121,8 @@ def price_policies(
         basis = todays_basis(today, mean, prices, hours)
     return PricedPolicies(
         tuple(priced),
-        (*unmatched, *mixed),
+        unmatched,
+        mixed,
         (*notes, *at_end),
         today,
         inputs,
@@ -176,7 +179,7 @@ def mixed_types_note(
     priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
     return (
         f"{share} of the GPU-hours ran on {listed(mix.other_gpu_types, MOST_NAMED)}, not on "
-        f"{mix.planned_gpu_type}; the replay treats all GPUs as one type{priced}",
+        f"{mix.planned_gpu_type}; {AS_ONE_TYPE}{priced}",
     )
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
 from msgspec import structs
 
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.quota.git_site import site_before
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.quota_twin.calibrate import calibrate_quotas, work_warnings
-from gpuplan.planner.quota_twin.changes import combined_changes, to_site
+from gpuplan.planner.quota_twin.changes import QuotaChange, combined_changes, to_site
 from gpuplan.planner.quota_twin.log_workload import QuotaWorkload
-from gpuplan.planner.quota_twin.room import room_warnings
+from gpuplan.planner.quota_twin.room import missing_gpus, room_warnings
 from gpuplan.planner.quota_twin.what_if import quota_what_if
 from gpuplan.planner.requests.whatif import WhatIfRequest
 from gpuplan.planner.site.change_effects import WhatIfResults
@@ -38,7 +42,7 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
     effects = quota_what_if(
         log, document, made, calibration, by=request.grouping, strict=request.strict, chosen=chosen
     )
-    warnings = list(effects.unused)
+    warnings = [*log.warnings, *effects.unused]
     for change in made:
         changed, _ = change.changed(document)
         warnings += room_warnings(
@@ -52,6 +56,8 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
         )
     if lost := sum(sum(change.rejected.values()) for change in effects.changes):
         warnings.append(f"{lost:,} workloads that start today never start with a change")
+    if nowhere := " ".join(_on_no_node(document, made)):
+        effects = replace(effects, doubt=" ".join(filter(None, [nowhere, effects.doubt])))
     return Answer(
         request=request,
         results=effects,
@@ -59,6 +65,17 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
         warnings=tuple(warnings),
         notes=(*notes, *effects.notes, "whether users would submit otherwise is not modeled"),
     )
+
+
+def _on_no_node(document: QuotaDocument, changes: Sequence[QuotaChange]) -> Iterator[str]:
+    """Yield a sentence for each change whose quotas are for more GPUs than the nodes have."""
+    for change in changes:
+        if "add-nodes" in change.name:
+            continue
+        changed, _ = change.changed(document)
+        if gpus := missing_gpus(document, changed):
+            which = f"{change.name}: " if len(changes) > 1 else ""
+            yield f"{which}{counted(gpus, 'GPU')} of the quotas would be on no known node."
 
 
 def _today(

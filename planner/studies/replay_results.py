@@ -65,7 +65,7 @@ class CompareResults:
         first: label of the row that ratios refer to.
         fidelity: how a replay of today compares with the log.
         cheapest: label of the row of least cost; no winner where costs tie. Null where a replay of
-            today contradicts the log.
+            today contradicts the log, or no row is ranked.
         fastest: label of the row of least mean JCT; likewise.
         ties: whether all rows tie.
         no_spot: high-priority jobs without spot jobs, under each policy that lends; empty where

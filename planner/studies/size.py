@@ -24,6 +24,7 @@ from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.registry import find_policy
+from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.deadlines import INFERRED_FROM
 from gpuplan.planner.runs.group_waits import recorded_waits
@@ -32,6 +33,7 @@ from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     NOT_REPLAYED,
     Fidelity,
+    named_for,
     unknown,
     why_not_today,
     without_limits,
@@ -69,9 +71,11 @@ class SizeAnswer(Answer[SizeRequest, SizeResults]):
 
     Attributes:
         lines: dollars of many commitments on each GPU type, for a picture.
+        source_format: of the log.
     """
 
     lines: tuple[CommitmentLine, ...] = ()
+    source_format: str = ""
 
     def to_frame(self) -> pl.DataFrame:
         """Return one row per size of the curve; without sizes, one per count of a commitment."""
@@ -151,6 +155,8 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         for pool, plan in zip(pools, plans, strict=True)
     ]
     fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
+    source_format = trace.provenance.source_format
+    fidelity = named_for(fidelity, has_partitions=source_format not in KUBERNETES)
     for done, answer in enumerate(answers):
         answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
@@ -172,6 +178,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
             for answer in answers
             if answer.plan is not None and answer.commitment is not None
         ),
+        source_format=source_format,
     )
 
 

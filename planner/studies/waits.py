@@ -13,6 +13,7 @@ from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import trace_input
@@ -22,7 +23,7 @@ from gpuplan.analysis.waits.pools import NODES, GpuKinds, StatedCluster, pools_o
 from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitingNow, WaitSummary
 from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
 from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
-from gpuplan.planner.quota_twin.waiting import cluster_of_quotas, waiting_now
+from gpuplan.planner.quota_twin.waiting import QUOTAS_OF_DUMP, cluster_of_quotas, waiting_now
 from gpuplan.planner.requests.site_request import check_kind
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.answer import Answer
@@ -70,7 +71,8 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
     if request.twin is not None:
         check_kind(request.trace, trace.provenance.source_format, request.twin)
     dump = read_kueue_log(request.trace) if is_kueue_dump(request.trace) else None
-    analysis = wait_analysis(trace, request.trace, request, jobs)
+    quotas = None if dump is None else dump.site
+    analysis = wait_analysis(trace, request.trace, request, jobs, quotas)
     if analysis is None:
         raise InputError(
             request.trace,
@@ -93,7 +95,11 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
 
 
 def wait_analysis(
-    trace: Trace, path: Path, request: WaitsRequest | None = None, jobs: Selection | None = None
+    trace: Trace,
+    path: Path,
+    request: WaitsRequest | None = None,
+    jobs: Selection | None = None,
+    quotas: QuotaDocument | None = None,
 ) -> WaitAnalysis | None:
     """Return the waits of a trace; None where no job with GPUs has a recorded wait.
 
@@ -102,6 +108,8 @@ def wait_analysis(
         path: where it was read from.
         request: what is stated of the cluster; None for nothing.
         jobs: how the trace was selected; None for all of it.
+        quotas: of the dump of Kueue that the trace was read from, which count where the request
+            states nothing.
     """
     everything = whole_log(trace, path, jobs)
     types = GpuKinds.of(everything)
@@ -115,6 +123,8 @@ def wait_analysis(
     cluster: StatedCluster | None = None
     limit_of: LimitOf = unknown_limit
     rules: Spells | None = None
+    if quotas is not None:
+        cluster = cluster_of_quotas(quotas, kinds_of(everything), QUOTAS_OF_DUMP)
     if request is not None and is_of_kueue:
         cluster = cluster_of_quotas(request.quota_site(), kinds_of(everything))
     if request is not None and site is not None:

@@ -47,7 +47,7 @@ from gpuplan.planner.waste.class_speeds import check_classes, classes_of, read_c
 from gpuplan.planner.waste.clock import waste_clock
 from gpuplan.planner.waste.energy import Energy, energy_of
 from gpuplan.planner.waste.mail import check_mail_folder, write_mail
-from gpuplan.planner.waste.policy_replays import PoolReplay
+from gpuplan.planner.waste.policy_replays import PoolReplay, within_cluster
 from gpuplan.planner.waste.remedies import JobWaste, job_waste
 from gpuplan.planner.waste.results import Counterfactual
 from gpuplan.planner.waste.right_size import SizeTerms, right_sizes
@@ -65,8 +65,8 @@ SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
 SERIES = "series of metrics"
-UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)")
-"""In notes of readers on jobs whose use they could not read."""
+UNKNOWN_USE = re.compile(r"\((utilization |the others are )?unknown\)|which counts as 0%")
+"""In notes of readers on jobs whose use they could not read, or took as none."""
 USUAL = ("runs that jobstats calls too short", "runs without a summary of jobstats")
 """Begins of such notes on what is not damaged."""
 
@@ -77,17 +77,19 @@ class WasteAnswer(Answer[WasteRequest, WasteResults]):
 
     Attributes:
         table: what each job wasted.
+        sizes: what less would do for each job.
     """
 
     table: WasteTable
+    sizes: pl.DataFrame
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a row per job: its names and the GPU-hours of each kind."""
+        """Return a row per job: its names, the GPU-hours of each kind, and what less would do."""
         names = [
             name for name in ("user", "group", "partition") if name in self.table.jobs.columns
         ]  # fmt: skip
         return pl.concat(
-            [self.table.jobs.select(names), self.table.kinds], how="horizontal"
+            [self.table.jobs.select(names), self.table.kinds, self.sizes], how="horizontal"
         ).select("job_id", *names, pl.exclude("job_id", *names))
 
 
@@ -105,12 +107,12 @@ def waste(request: WasteRequest) -> WasteAnswer:
     trace = _trace(request)
     check_classes(speeds, classes_of(trace.jobs))
     metrics = read_metrics(request.metrics, trace) if request.metrics else None
-    if request.mail is not None and metrics is not None and metrics.clock is not None:
+    if request.mail is not None and metrics is not None and metrics.misfit:
         raise InputError(
             request.trace,
-            f"does not fit --metrics: {metrics.clock.warning().partition(chr(10))[0]}",
-            expected="clocks that agree where --mail tells users of their jobs",
-            hint="name the zone of the log's times with --time-zone",
+            f"does not fit --metrics: {metrics.misfit.partition(chr(10))[0]}",
+            expected="metrics of these jobs, by the same clock, where --mail tells users of them",
+            hint=metrics.misfit.rpartition("next: ")[2],
         )
     series = None if metrics is None else metrics.jobs
     zone_name = trace.provenance.time_zone
@@ -128,23 +130,27 @@ def waste(request: WasteRequest) -> WasteAnswer:
     share = idle_h / known_h if known_h > 0 else None
     zone = shown_zone(zone_name)
     removed = job_waste(trace, kinds, series, request.end_idle_after)
-    replayed = _replayed_waits(request, trace, removed)
+    fits = metrics is None or not metrics.misfit
+    replayed = _replayed_waits(request, trace, removed) if fits else MISFIT
     counterfactual, notes = replayed.waits, replayed.notes
     if counterfactual is not None and request.prices.is_given:
         counterfactual = _with_dollars(counterfactual, at_end(trace, prices))
     terms = SizeTerms(request.gpu_memory, speeds, usd_of_others)
-    fits = metrics is None or metrics.clock is None
-    sizes, told_sizes = right_sizes(table, terms, series if fits else None)
+    sizes, told_sizes, sizes_of_jobs = right_sizes(table, terms, series if fits else None)
     users = table.by("user")
     if request.mail is not None:
         count = write_mail(request.mail, table, users, (begin, end), zone)
         notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
     notes += _unread(trace, known_h)
-    if request.replay and counterfactual is None and idle_h > 0:
+    if request.replay and fits and counterfactual is None and idle_h > 0:
         notes += (
             "no waits are replayed: no job could be ended after "
             f"{request.end_idle_after / 60:g} min of idling, and none is to be shrunk",
         )
+    energy = None if series is None else _energy(request, trace, series, held)
+    factors = (request.usd_per_kwh, request.kg_co2_per_kwh)
+    if any(factor is not None for factor in factors) and (energy is None or not energy.kwh):
+        notes += ("energy is not known: --metrics have no power of the GPUs that jobs held",)
     return WasteAnswer(
         request=request,
         results=WasteResults(
@@ -168,7 +174,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
             metrics=None if metrics is None else _coverage(metrics),
             right_size=sizes,
             right_size_coverage=told_sizes,
-            energy=None if series is None else _energy(request, trace, series, held),
+            energy=energy,
             clock=waste_clock(trace, idle, zone),
             counterfactual=counterfactual,
             zone=zone,
@@ -191,6 +197,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
         ),
         notes=(*notes, *(() if metrics is None else metrics.notes)),
         table=table,
+        sizes=sizes_of_jobs,
     )
 
 
@@ -295,6 +302,11 @@ class ReplayedWaits:
     warnings: tuple[str, ...] = ()
 
 
+MISFIT = ReplayedWaits(
+    notes=("no waits are replayed: metrics that do not fit the log may be of other jobs",)
+)
+
+
 def _replayed_waits(request: WasteRequest, trace: Trace, removed: JobWaste) -> ReplayedWaits:
     """Return the waits without the waste."""
     if not request.replay:
@@ -323,6 +335,7 @@ def _replayed_waits(request: WasteRequest, trace: Trace, removed: JobWaste) -> R
         is_part = request.jobs.where is not None
         _, draws = np.random.default_rng(request.jobs.seed).spawn(2)
         fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
+    fidelity = within_cluster(pools, spec.policy, fidelity)
     rows = tuple(map(_rows, pools))
     replays = PoolReplay(pools, rows, removed, spec, fidelity, after_s)
     return ReplayedWaits(replays.run(), notes=note)

@@ -92,6 +92,7 @@ class CalibrateResults:
         run: the replay of the chosen rules.
         warnings: what would change what the reader does.
         added: the rules that each level adds, in words.
+        doubt: why the rules say nothing of waits, as one sentence; empty where they do.
     """
 
     within: float
@@ -119,6 +120,7 @@ class CalibrateResults:
     run: Hidden[StartedRun]
     warnings: Hidden[tuple[str, ...]]
     added: Hidden[Mapping[str, str]] = field(default_factory=lambda: ADDED)
+    doubt: Hidden[str] = ""
 
     @property
     def score(self) -> LevelScore:

@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.planner.twin.workload import ONE_PARTITION
 from gpuplan.simkit.cluster_shape import ClusterShape
 

@@ -8,9 +8,9 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.notation import read_time, split_hosts
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.notation import read_time, split_hosts
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
 from gpuplan.simkit.arrays import IntArray

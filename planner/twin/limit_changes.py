@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import find_named
+from gpuplan.analysis.job_table.notation import UNLIMITED, WHOLE
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.notation import UNLIMITED, WHOLE
 from gpuplan.planner.twin.site_changes import SiteChange, combined
 
 USUAL_QOS = "normal"

@@ -18,9 +18,9 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import same_gpu
+from gpuplan.analysis.job_table.notation import MOST_HOSTS, WHOLE, expand_hosts, split_hosts
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.analysis.site.notation import MOST_HOSTS, WHOLE, expand_hosts, split_hosts
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
 from gpuplan.simkit.twin.jobs import SiteJobs

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.job_table.notation import MOST_HOSTS, expand_hosts, split_hosts
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.notation import MOST_HOSTS, expand_hosts, split_hosts
 from gpuplan.analysis.site.schema import (
     LAST_SECOND,
     Account,

@@ -17,7 +17,7 @@ from gpuplan.analysis.base.errors import OutputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.analysis.storage.temporary import folder_beside
-from gpuplan.analysis.waste.kinds import IDLE, IDLE_ENDS, PARTLY_IDLE
+from gpuplan.analysis.waste.kinds import ALMOST_ALL, IDLE, IDLE_ENDS, PARTLY_IDLE, UNKNOWN
 from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.waste.tally import DOING_NOTHING, WasteRow, WasteTable
 
@@ -125,15 +125,20 @@ def _text(
 def _jobs(table: WasteTable, places: np.ndarray) -> Iterator[str]:
     hours = {kind: table.hours(kind) for kind in DOING_NOTHING}
     held = table.held
+    unknown_h = table.hours(UNKNOWN)
     for place in places.tolist():
         idle_h = sum(float(each[place]) for each in hours.values())
         if idle_h <= 0:
             continue
         kind = max(DOING_NOTHING, key=lambda name: float(hours[name][place]))
         job = table.jobs.row(place, named=True)
+        known_h = held[place] - unknown_h[place]
+        is_part = known_h < ALMOST_ALL * held[place]
+        of_part = f" ({known_h:,.1f} with figures)" if is_part else ""
+        what = f"of the GPUs with figures, {WHAT[kind]}" if is_part else WHAT[kind]
         yield (
             f"  job {job['job_id']}: {job['num_gpus']:g} GPUs, {idle_h:,.1f} of "
-            f"{held[place]:,.1f} GPU-hours; {WHAT[kind]}"
+            f"{held[place]:,.1f} GPU-hours{of_part}; {what}"
         )
 
 

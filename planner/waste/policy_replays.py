@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +13,13 @@ from gpuplan.planner.engine import THREADS
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.site.effects import QUANTILES, PairedWaits, effect_on_all
-from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.planner.site.fidelity import CONTRADICTS, Fidelity
 from gpuplan.planner.site.pool_replays import pool_gpus, pool_waits_s
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Sizes, smallest_below
 from gpuplan.planner.sizing.sized_replay import ReplayTerms
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target
-from gpuplan.planner.waste.remedies import ALL, REMEDIES, JobWaste, changed_workload
+from gpuplan.planner.waste.remedies import ALL, JobWaste, changed_workload
 from gpuplan.planner.waste.results import (
     Counterfactual,
     FreedGpus,
@@ -60,8 +60,7 @@ class PoolReplay:
 
         None where nothing can be changed, or no wait is known.
         """
-        names = [name for name in REMEDIES if self.waste.jobs_of(name)]
-        names += [ALL] if len(names) > 1 else []
+        names, whole = self.waste.replayed()
         waits: dict[str, list[IntArray]] = {name: [] for name in (TODAY, *names)}
         cases = {name: self._jobs(name) for name in waits}
         effects: dict[str, PairedWaits] = {}
@@ -73,8 +72,8 @@ class PoolReplay:
         if not effects:
             return None
         rows = [_row(name, self.waste.jobs_of(name), each) for name, each in effects.items()]
-        if len(rows) == 1:
-            rows.append(replace(rows[0], name=ALL))
+        if whole != ALL:
+            rows += [replace(row, name=ALL) for row in rows if row.name == whole]
         told, counts = self._todays_waits(waits)
         base = told[counts].astype(np.float64)
         submit_s = self._submit_s()
@@ -90,7 +89,7 @@ class PoolReplay:
         )
         if not answer.is_shorter:
             return answer
-        freed = zip(self.pools, cases[TODAY], cases[names[-1]], strict=True)
+        freed = zip(self.pools, cases[TODAY], cases[whole], strict=True)
         return replace(answer, freed=tuple(self._freed(*each) for each in freed))
 
     @property
@@ -198,6 +197,28 @@ def _row(name: str, changed_jobs: int, waits: PairedWaits) -> RemedyEffect:
         mean_verdict=mean.verdict,
         verdict=p95.verdict,
     )
+
+
+def within_cluster(
+    pools: Sequence[JobPool], policy: str, fidelity: Fidelity, option: str = "--cluster"
+) -> Fidelity:
+    """Return the fidelity, which is none where jobs held more GPUs at once than a pool has.
+
+    Args:
+        pools: the jobs by GPU type, with today's GPUs where they are stated.
+        policy: that is replayed.
+        fidelity: of the waits.
+        option: that states the GPUs.
+    """
+    for pool in pools:
+        if pool.shape is not None and pool.above is not None:
+            kind = "GPUs" if pool.gpu_type is None else f"{pool.gpu_type} GPUs"
+            why = (
+                f"the log shows {pool.above.peak_gpus:,.0f} {kind} held at once, more than the "
+                f"{pool.shape.gpus:,} of {option}"
+            )
+            return Fidelity(CONTRADICTS, why, policy, sum(map(pool_gpus, pools)))
+    return fidelity
 
 
 def _first_us(pool: JobPool) -> int:

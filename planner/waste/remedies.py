@@ -10,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, column_of
+from gpuplan.analysis.waste.kinds import ALMOST_ALL, IDLE, PARTLY_IDLE, UNKNOWN, column_of
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.twin.job_changes import limits_run
 from gpuplan.planner.twin.site_changes import SiteChange, combined
@@ -20,6 +20,7 @@ from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 
 END, SHRINK, LIMITS = REMEDIES = ("end idle jobs", "shrink to GPUs in use", "tighten limits")
 ALL = "all"
+"""All waste at once; limits are none, and nobody knows a run time beforehand."""
 MOST_TIMES = 3.0
 """Times the run time, the most that a limit is once limits are tightened."""
 LEAST_LIMIT_S = 300.0
@@ -36,7 +37,8 @@ class JobWaste:
     Attributes:
         run_s: its run times together.
         cut_s: how much shorter they are where idle jobs are ended.
-        idle_gpus: GPUs that it never used, besides others that it did use.
+        idle_gpus: GPUs that it never used, besides others that it did use; 0 where too few of
+            its GPU-hours have figures.
         loose: whether its time limit is over `MOST_TIMES` its run time.
     """
 
@@ -52,8 +54,20 @@ class JobWaste:
             SHRINK: self.idle_gpus > 0,
             LIMITS: self.loose,
         }
-        changed[ALL] = changed[END] | changed[SHRINK] | changed[LIMITS]
+        changed[ALL] = changed[END] | changed[SHRINK]
         return int(np.count_nonzero(changed[remedy]))
+
+    def replayed(self) -> tuple[tuple[str, ...], str]:
+        """Return the remedies to replay, and the one of them that stands for `ALL`.
+
+        Where a single one takes out waste, all of it is no other replay. Nothing is replayed where
+        no remedy changes a job.
+        """
+        names = tuple(name for name in REMEDIES if self.jobs_of(name))
+        of_waste = [name for name in names if name != LIMITS]
+        if len(of_waste) == 1:
+            return names, of_waste[0]
+        return (*names, ALL) if names else (), ALL
 
     @property
     def kept_share(self) -> FloatArray:
@@ -69,7 +83,8 @@ def job_waste(
     """Return what each job could do without.
 
     A job is idle to the end as long as its GPUs are in the mean. A job that idles at its begin
-    works later on, so it is not ended.
+    works later on, so it is not ended. A job with figures of a part alone may have used its GPUs
+    in the rest, so it is not shrunk.
 
     Args:
         trace: the jobs.
@@ -83,6 +98,7 @@ def job_waste(
         run_s = np.where(gpus > 0, held / gpus * HOUR_S, 0.0)
         unused = kinds[column_of(PARTLY_IDLE)].to_numpy() * HOUR_S
         idle_gpus = np.where(run_s > 0, unused / run_s, 0.0)
+    is_known = kinds[column_of(UNKNOWN)].to_numpy() <= (1 - ALMOST_ALL) * held
     is_idle = kinds[column_of(IDLE)].to_numpy() >= np.maximum(WHOLE * held, 1e-12)
     idle_s = np.where(is_idle, run_s, 0.0)
     if series is not None:
@@ -95,7 +111,7 @@ def job_waste(
     return JobWaste(
         run_s=run_s,
         cut_s=np.maximum(idle_s - end_idle_after_s, 0.0),
-        idle_gpus=np.floor(idle_gpus + ROUNDING).astype(np.int64),
+        idle_gpus=np.where(is_known, np.floor(idle_gpus + ROUNDING), 0).astype(np.int64),
         loose=kinds["is_long_limit"].fill_null(False).to_numpy(),
     )
 
@@ -110,7 +126,7 @@ def changed_workload(jobs: TraceJobs, waste: JobWaste, rows: IntArray, remedy: s
         remedy: one of `REMEDIES`, or `ALL`.
     """
     work = jobs.workload
-    if remedy in (LIMITS, ALL) and jobs.limit_us is not None:
+    if remedy == LIMITS and jobs.limit_us is not None:
         most = np.maximum(MOST_TIMES * work.service_us, LEAST_LIMIT_S * MICROS).astype(np.int64)
         jobs = replace(jobs, limit_us=np.minimum(jobs.limit_us, most))
     if remedy in (END, ALL):
@@ -132,10 +148,11 @@ def site_change(waste: JobWaste, rows: IntArray, remedy: str) -> SiteChange:
         remedy: one of `REMEDIES`, or `ALL`.
     """
     changes: dict[str, Callable[[], SiteChange]] = {
-        LIMITS: lambda: limits_run(MOST_TIMES),
         END: lambda: SiteChange(END, jobs=lambda jobs: _ended(jobs, waste, rows)),
         SHRINK: lambda: SiteChange(SHRINK, jobs=lambda jobs: _shrunk(jobs, waste, rows)),
-    }  # limits first: nobody knows beforehand that a job will idle
+    }
+    if remedy == LIMITS:
+        return replace(limits_run(MOST_TIMES), name=remedy)
     chosen = [make() for name, make in changes.items() if remedy in (name, ALL)]
     return replace(combined(chosen), name=remedy)
 

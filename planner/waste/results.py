@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.planner.runs.recorded_waits import LEAST_GAP_S
 from gpuplan.planner.site.effects import SHORTER
-from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.planner.site.fidelity import CONTRADICTS, Fidelity
 from gpuplan.planner.waste.remedies import ALL
 
 UNKNOWN = "unknown"
@@ -123,6 +124,7 @@ def counterfactual_of(
         months: in which these jobs were submitted.
         today_s: mean and P95 wait of today.
     """
+    fidelity = _plausible(effects, today_s, fidelity)
     if not fidelity.may_speak:
         effects = [replace(each, mean_verdict=UNKNOWN, verdict=UNKNOWN) for each in effects]
     whole = effects[-1]
@@ -150,3 +152,15 @@ def counterfactual_of(
         freed=(),
         fidelity=fidelity,
     )
+
+
+def _plausible(
+    effects: Sequence[RemedyEffect], today_s: tuple[float, float], fidelity: Fidelity
+) -> Fidelity:
+    """Return the fidelity, which is none where waits would fall by more than there is of them."""
+    mean_s, p95_s = (wait_s + LEAST_GAP_S for wait_s in today_s)
+    is_more = any(-row.effect_s > mean_s or -row.p95_effect_s > p95_s for row in effects)
+    if not is_more or not fidelity.may_speak:
+        return fidelity
+    why = "in the replay jobs would wait less by more than they wait in the log"
+    return replace(fidelity, verdict=CONTRADICTS, why=why)

@@ -14,23 +14,26 @@ with what saves most:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
 from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, UNKNOWN
 from gpuplan.planner.waste.class_speeds import ClassSpeed
 from gpuplan.planner.waste.gpu_parts import slices_of
 from gpuplan.planner.waste.tally import WasteTable
-from gpuplan.simkit.arrays import BoolArray, FloatArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 ROOM = 1.25
 """Times what a job used, the least that a slice must have."""
 GB_PER_GIB = 2**30 / 1e9
+MOST_OFF = 0.1
+"""Share by which a stated memory may differ from the measured one."""
 KNOWN = 0.95
 """Share of a job's GPU-hours that must be known."""
 FEWER, PART, CHEAPER = WAYS = ("fewer GPUs", "part", "cheaper type")
@@ -113,7 +116,7 @@ class _Way(NamedTuple):
 
 def right_sizes(
     table: WasteTable, terms: SizeTerms, series: pl.DataFrame | None = None
-) -> tuple[tuple[RightSize, ...], RightSizeCoverage | None]:
+) -> tuple[tuple[RightSize, ...], RightSizeCoverage | None, pl.DataFrame]:
     """Return what less would do for jobs, most saved first, and of how many it can be told.
 
     Args:
@@ -122,16 +125,19 @@ def right_sizes(
         series: of metrics; None without any.
 
     Returns:
-        No rows and no coverage where no memory is known of any job.
+        No rows and no coverage where no memory is known of any job. The frame has a row per job:
+        what would do for it, and the GPU-hours that it would not hold; null where not known.
     """
     jobs = _with_series(table.jobs, series)
     used_gb, total_gb = (
         _numbers(jobs, name) * GB_PER_GIB for name in ("gpu_mem_used_gib", "gpu_mem_total_gib")
     )
     if not np.any(used_gb > 0):
-        return (), None
+        nothing = {"right_size": pl.String, "saved_gpu_h": pl.Float64}
+        return (), None, pl.DataFrame(schema=nothing).clear(jobs.height)
     types = jobs["gpu_type"].cast(pl.String).to_list()
     stated = {kind: _stated(kind, terms.gpu_memory) for kind in set(types)}
+    _check_stated(types, total_gb, stated)
     total_gb = np.where(
         np.isnan(total_gb), np.array([stated[kind] or np.nan for kind in types]), total_gb
     )
@@ -157,6 +163,8 @@ def right_sizes(
     )
     sums: dict[tuple[str, str, str], _Sum] = {}
     measured_jobs = 0
+    jobs_sizes = np.full(held.size, None, object)
+    jobs_saved = np.where(counts, 0.0, np.nan)
     for (gpu_type, job_class, memory_gb), rows in alike.items():
         at = rows["place"].to_numpy()
         speed = terms.speeds.get(job_class or "")
@@ -166,12 +174,20 @@ def right_sizes(
             gpu_type, float(memory_gb), ROOM * used_gb[at], ROOM * percent[at] / 100, held[at],
             usd[at], table.hours(PARTLY_IDLE)[at], is_single, speed,
         )  # fmt: skip
-        _add_best(sums, group, terms)
+        best, ways = _add_best(sums, group, terms)
+        for place, way in enumerate(ways):
+            chosen = best == place
+            jobs_sizes[at[chosen]] = way.name
+            jobs_saved[at[chosen]] = way.saved_gpu_h[chosen]
     coverage = RightSizeCoverage(
         int(counts.sum()), float(held[counts].sum()), int((uses & ~is_told).sum()),
         float(held[uses & ~is_told].sum()), measured_jobs,
     )  # fmt: skip
-    return _rows(table, sums), coverage
+    of_jobs = pl.DataFrame({
+        "right_size": pl.Series(jobs_sizes.tolist(), dtype=pl.String),
+        "saved_gpu_h": pl.Series(jobs_saved).fill_nan(None),
+    })  # fmt: skip
+    return _rows(table, sums), coverage, of_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +218,14 @@ class _Sum:
     speed_h: float = 0.0
 
 
-def _add_best(sums: dict[tuple[str, str, str], _Sum], jobs: _Alike, terms: SizeTerms) -> None:
-    """Add each job to the way that saves it most: dollars, then GPU-hours; ties: the first."""
+def _add_best(
+    sums: dict[tuple[str, str, str], _Sum], jobs: _Alike, terms: SizeTerms
+) -> tuple[IntArray, list[_Way]]:
+    """Add each job to the way that saves it most: dollars, then GPU-hours; ties: the first.
+
+    Returns:
+        The place of its way of each job, -1 for none, and the ways.
+    """
     ways = [*_fewer(jobs), *_parts(jobs), *_cheaper(jobs, terms)]
     best = np.full(jobs.gpu_h.size, -1)
     most_usd, most_h = np.zeros(jobs.gpu_h.size), np.zeros(jobs.gpu_h.size)
@@ -228,6 +250,7 @@ def _add_best(sums: dict[tuple[str, str, str], _Sum], jobs: _Alike, terms: SizeT
             row.measured_jobs += count
             row.measured_h += gpu_h
             row.speed_h += way.speed * gpu_h
+    return best, ways
 
 
 def _fewer(jobs: _Alike) -> Iterator[_Way]:
@@ -299,6 +322,23 @@ def _stated(kind: str | None, gpu_memory: Mapping[str, float]) -> float | None:
     if kind is None:
         return next(iter(gpu_memory.values())) if len(gpu_memory) == 1 else None
     return next((size for name, size in gpu_memory.items() if same_gpu(name, kind)), None)
+
+
+def _check_stated(
+    types: Sequence[str | None], measured_gb: FloatArray, stated: Mapping[str | None, float | None]
+) -> None:
+    """Refuse a stated memory far from that which was measured. Raises `UsageError`."""
+    for kind, size_gb in stated.items():
+        of_kind = measured_gb[np.array([each == kind for each in types])]
+        of_kind = of_kind[np.isfinite(of_kind)]
+        if size_gb is None or not of_kind.size:
+            continue
+        usual_gb = float(np.median(of_kind))
+        if abs(size_gb - usual_gb) > MOST_OFF * usual_gb:
+            raise UsageError(
+                f"--gpu-memory {kind or 'TYPE'}={size_gb:g}: the log has GPUs of {usual_gb:.0f} GB "
+                f"there\n  next: leave it out, or state {usual_gb:.0f}"
+            )
 
 
 def _numbers(jobs: pl.DataFrame, name: str) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,12 +22,13 @@ from gpuplan.planner.site.patience import patience_of
 from gpuplan.planner.site.replicas import Chance
 from gpuplan.planner.site.site_sizes import SiteSizes, held_jobs
 from gpuplan.planner.sizing.search import smallest_below
+from gpuplan.planner.sizing.sized_replay import SizedReplay
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.site_changes import SiteChange
 from gpuplan.planner.twin.workload import SiteWorkload, recent
-from gpuplan.planner.waste.remedies import ALL, REMEDIES, JobWaste, site_change
+from gpuplan.planner.waste.remedies import ALL, JobWaste, site_change
 from gpuplan.planner.waste.results import (
     Counterfactual,
     FreedGpus,
@@ -61,13 +62,12 @@ def site_counterfactual(
         InputError: the log names a partition that the settings do not describe.
         UsageError: the site cannot be replayed.
     """
-    names = [name for name in REMEDIES if waste.jobs_of(name)]
+    names, whole = waste.replayed()
     if not names:
         return None
     log = log if calibration.all_jobs else recent(log)
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     rows = _rows(work, job_ids)
-    names += [ALL] if len(names) > 1 else []
     changes = [site_change(waste, rows, name) for name in names]
     effects = what_if(log, document, changes, calibration)
     today = effects.today
@@ -77,8 +77,8 @@ def site_counterfactual(
     remedies = [
         _remedy(change, waste.jobs_of(change.name), work) for change in effects.changes
     ]  # fmt: skip
-    if len(remedies) == 1:
-        remedies.append(replace(remedies[0], name=ALL))
+    if whole != ALL:
+        remedies += [replace(row, name=ALL) for row in remedies if row.name == whole]
     base = work.recorded_wait[work.scored].astype(np.float64)
     answer = counterfactual_of(
         remedies,
@@ -94,17 +94,17 @@ def site_counterfactual(
         return answer
     config = level_config(full, calibration.level)
     chance = Chance.of(work, patience_of(work))
-    targets = (
-        Target("mean_wait", WAIT, MEAN, 0.0, answer.today_mean_wait_s),
-        Target("p95_wait", WAIT, PERCENTILE, 95.0, answer.today_p95_wait_s),
-    )
     held = np.zeros_like(held_jobs(work))  # as the effects, of the scored jobs alone
     today_wait = today_waits(site, config, work, chance, THREADS)
+    without = _without(work, changes[names.index(whole)])
     cases = [
-        SiteTerms(site, config, each, nodes, targets, None, "", held, chance, today_wait)
+        SiteTerms(
+            site, config, each, nodes, todays_targets(work, nodes.choice.partitions), None, "",
+            held, chance, today_wait,
+        )
         for nodes in node_types(site)
-        for each in (work, _without(work, changes[-1]))
-    ]
+        for each in (work, without)
+    ]  # fmt: skip
     pairs = zip(cases[::2], cases[1::2], strict=True)
     return replace(answer, freed=tuple(_freed(before, after) for before, after in pairs))
 
@@ -113,6 +113,31 @@ def _rows(work: SiteWorkload, job_ids: Sequence[str]) -> IntArray:
     """Return the place of each job of a site among some jobs; -1 for one that is not there."""
     place = {job_id: row for row, job_id in enumerate(job_ids)}
     return np.array([place.get(job_id, -1) for job_id in work.job_ids], np.int64)
+
+
+def todays_targets(work: SiteWorkload, partitions: Sequence[str]) -> tuple[Target, ...]:
+    """Return that waits are at most today's: of all jobs, and of those of each partition.
+
+    Fewer nodes of a type lengthen the waits of the jobs that can run there; over all jobs that may
+    not show.
+
+    Args:
+        work: the jobs.
+        partitions: of the nodes; those without a scored job have no target.
+    """
+    names = work.names("partition")
+    groups: list[tuple[str, str] | None] = [None]
+    groups += [("partition", name) for name in partitions if np.any(work.scored & (names == name))]
+    targets = []
+    for group in groups:
+        chosen = work.scored if group is None else work.scored & (names == group[1])
+        wait_s = work.recorded_wait[chosen].astype(np.float64)
+        p95_s = float(np.percentile(wait_s, 95))
+        targets += [
+            Target("mean_wait", WAIT, MEAN, 0.0, float(wait_s.mean()), group),
+            Target("p95_wait", WAIT, PERCENTILE, 95.0, p95_s, group),
+        ]
+    return tuple(targets)
 
 
 def _without(work: SiteWorkload, change: SiteChange) -> SiteWorkload:
@@ -138,7 +163,16 @@ def _remedy(change: ChangeEffect, changed_jobs: int, work: SiteWorkload) -> Reme
 
 def _freed(before: SiteTerms, after: SiteTerms) -> FreedGpus:
     """Return the GPUs of one type that waits of today do not need without the waste."""
-    sizes = [SiteSizes(terms, THREADS) for terms in (before, after)]
+    sizes = (SiteSizes(before, THREADS), _SureSizes(after, THREADS))
     today = sizes[0].today
     enough, needed = (smallest_below(each, today) or today for each in sizes)
     return FreedGpus(before.nodes.name, today, enough, max(enough - needed, 0), None)
+
+
+class _SureSizes(SiteSizes):
+    """Numbers of nodes that meet targets only where no error of a replay can miss them."""
+
+    def replayed(self, sizes: Sequence[int]) -> Iterable[SizedReplay]:
+        """Return new replays, in the order of the sizes."""
+        for replay in super().replayed(sizes):
+            yield replace(replay, meets=not replay.could_miss)

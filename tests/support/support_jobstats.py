@@ -22,6 +22,6 @@ def summary(*nodes, used=10 * GIB, total=80 * GIB):
             "gpu_used_memory": {str(gpu): used for gpu in range(len(percents))},
             "gpu_total_memory": {str(gpu): total for gpu in range(len(percents))},
         }
-        for number, percents in enumerate(nodes)
+        for number, percents in enumerate(nodes, 1)
     }  # fmt: skip
     return packed(json.dumps({"gpus": sum(map(len, nodes)), "total_time": 3600, "nodes": names}))

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.site.dumps import read_dump
-from gpuplan.analysis.site.notation import expand_hosts
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.twin.settings import config_of, shuffled, site_of
 from gpuplan.simkit.twin.jobs import SiteJobs
