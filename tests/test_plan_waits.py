@@ -97,6 +97,21 @@ def test_a_cap_that_is_owned_rents_nothing(gpuplan, queued):
     assert results["usd_per_month"] == 0 and results["confirmed"] is True
 
 
+def test_owned_gpus_that_make_jobs_wait_are_not_called_enough(gpuplan, tmp_path):
+    """One GPU for two jobs at a time, which ran side by side: the second one waits 6 h."""
+    path = write_trace(
+        tmp_path / "pairs.parquet",
+        [DAY * day for day in range(24) for _ in range(2)],
+        [6 * HOUR] * 48,
+        gpu_type=["A100"] * 48,
+        queue_s=[0.0] * 48,
+    )
+    words = ("--owned", "A100=1", "--cluster", "1", "--slower", "none", "--holdout", "40%")
+    text = headline_of(gpuplan, path, *PRICES, *words)
+    said = "With the 1 GPU owned alone nothing is bought or rented, for 3 h more time per job."
+    assert text.startswith(said)
+
+
 def test_a_cap_over_the_peak_changes_nothing(gpuplan, queued):
     free = results_of(gpuplan, queued, *OWNED)
     capped = results_of(gpuplan, queued, *OWNED, "--cluster", "6")

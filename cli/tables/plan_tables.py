@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MOST_NAMED = 6
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""
+ENOUGH = 1.1
+"""GPUs under which jobs take longer, in times of today's, are not called enough."""
 WAIT = "wait"
 """In each target of waits, which no program knows."""
 UNSEEN = 0.0005
@@ -130,10 +132,11 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     )
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
-        commit, cost = (
-            f"The {owned:,.0f} GPUs owned are enough:",
-            "no GPU needs to be bought or rented",
-        )
+        commit = f"The {owned:,.0f} GPUs owned are enough:"
+        cost = "no GPU needs to be bought or rented"
+        if _planned_s(results) > ENOUGH * results.today.mean_time_s:
+            commit = f"With the {counted(int(owned), 'GPU')} owned alone"
+            cost = f"nothing is bought or rented{_changed_time(results)}"
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
 
