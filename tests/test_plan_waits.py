@@ -8,7 +8,7 @@ import pytest
 from support_traces import write_trace
 
 from gpuplan.cli.formats.units import show_share
-from gpuplan.cli.tables.plan_tables import saving_between
+from gpuplan.cli.tables.plan_tables import over_budget, saving_between
 from gpuplan.planner.plan.confirmation import failures
 from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
 
@@ -330,3 +330,17 @@ def test_dollars_under_a_cap_lie_between_the_programs_and_their_share():
     assert "-12% against the $50 expected under the cap" in low
     assert "+12% against the program's $100" in high
     assert "-11% against the program's $100" in failed(89, None)[0]
+
+
+def test_a_plan_over_its_budget_says_so():
+    def words(usd, is_capped=False):
+        results = SimpleNamespace(usd_per_month=usd, is_capped=is_capped)
+        return over_budget(results, "$60000/month")
+
+    assert words(59_000.0) == words(60_200.0) == ""
+    assert (
+        words(62_000.0)
+        == ", 3.3% over the budget of $60,000 since jobs split less evenly than shares"
+    )
+    capped = ", 10.0% over the budget of $60,000 in the replay under the cap"
+    assert words(66_000.0, is_capped=True) == capped

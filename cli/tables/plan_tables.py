@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import (
@@ -20,6 +21,7 @@ from gpuplan.cli.tables.plan_replay_tables import (
     confirmed_text,
     today_name,
 )
+from gpuplan.planner.frontier.budget import parse_budgets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,11 +127,10 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
     if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
         cost += f" ({show_about_usd(replay_usd)} in the replay)"
-    cost += (
-        _beside_recorded(results)
-        if has_budget
-        else f"{_against_today(results)}{_compared(results)}"
-    )
+    if request.budget is None:
+        cost += f"{_against_today(results)}{_compared(results)}"
+    else:
+        cost += f"{over_budget(results, request.budget)}{_beside_recorded(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
         commit = f"The {owned:,.0f} GPUs owned are enough:"
@@ -163,6 +164,20 @@ def _and(names: Sequence[str]) -> str:
         return listed(names, MOST_NAMED)
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def over_budget(results: PlanResults, budget: str) -> str:
+    """Return by how much the jobs as assigned, or replayed under a cap, cost more than a budget."""
+    limit_usd = sum(each.usd_per_h or 0.0 for each in parse_budgets(budget)) * MONTH_H
+    over = results.usd_per_month / limit_usd - 1 if limit_usd else 0.0
+    if over <= SAME:
+        return ""
+    why = (
+        "in the replay under the cap"
+        if results.is_capped
+        else "since jobs split less evenly than shares"
+    )
+    return f", {show_share(over)} over the budget of {show_about_usd(limit_usd)} {why}"
 
 
 def _beside_recorded(results: PlanResults) -> str:
