@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_order import (
     first_victim,
@@ -13,14 +15,19 @@ from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
     BEFORE,
     DESERVED,
+    EVICTABLE,
+    EXCESS,
     FAIR,
     FIXED,
+    LARGEST,
     POPPED,
     REMAINING,
 )
 from gpuplan.simkit.quota.kai_state import (
+    ABOVE,
     ACTIVE_COUNT,
     ALL_FUTURE,
+    APART,
     BATCH_ABOVE,
     BATCH_APART,
     BATCH_END,
@@ -137,11 +144,12 @@ def mark_victims(state: Any, j: int, action: int) -> int:
     queues, tree, jobs = state.queues, state.tree, state.jobs
     leaf, need = jobs[j, JOB_QUEUE], need_of(jobs, j)
     for q in range(tree.shape[0] - 1):
-        queues[q, POPPED] = 0.0
+        queues[q, POPPED] = queues[q, EVICTABLE] = queues[q, LARGEST] = 0.0
         tree[q, SHIELD] = 0
         is_victim = tree[q, ACTIVE_COUNT] > 0
         if action == RECLAIM:
-            is_victim = is_victim and may_lose(state, leaf, q, need)
+            if is_victim:
+                is_victim = _may_lose(state, leaf, q, need)
             tree[q, SHIELD] = tree[q, RECLAIM_SHIELD]
         elif action == PREEMPT:
             is_victim = is_victim and q == leaf
@@ -255,12 +263,43 @@ def _slots_if_moved(state: Any, size: int) -> int:
 
 
 @borrowing_helper
-def may_lose(state: Any, q: int, other: int, need: float) -> bool:
-    """Return whether a queue may reclaim an amount from another."""
+def _may_lose(state: Any, q: int, other: int, need: float) -> bool:
+    """Return whether a queue may reclaim an amount from another; notes what that may lose."""
+    queues, tree = state.queues, state.tree
     if q == other:
         return False
-    a, b = first_apart(state.tree, q, other)
-    return _loses(state.queues, a, b, need)
+    a, b = first_apart(tree, q, other)
+    if not _loses(queues, a, b, need):
+        return False
+    least = allocatable(queues, b)
+    if within_deserved(queues, a, queues[a, ALLOCATED] + need) and queues[b, DESERVED] >= 0:
+        least = min(least, queues[b, DESERVED])
+    tree[other, ABOVE], tree[other, APART] = a, b
+    queues[b, EXCESS] = queues[b, ALLOCATED] - least
+    return True
+
+
+@borrowing_helper
+def _lost_slots(queues: Any, b: int, size: int) -> int:
+    """Return for how many tasks of a size there is room at most where a queue lost victims.
+
+    It loses them while it has more than its least: all but the last are less than its excess.
+    """
+    if queues[b, EXCESS] <= 0:
+        return 0
+    most = np.ceil(queues[b, EXCESS] / size) - 1.0 + queues[b, LARGEST]
+    return int(min(queues[b, EVICTABLE], most))
+
+
+@borrowing_helper
+def more_lost(state: Any, victim: int, count: int, size: int) -> int:
+    """Count a batch of tasks as evictable; returns how many more of a size may have their room."""
+    queues, b = state.queues, state.tree[state.jobs[victim, JOB_QUEUE], APART]
+    before = _lost_slots(queues, b, size)
+    slots = float(count * (state.jobs[victim, JOB_SIZE] // size))
+    queues[b, EVICTABLE] += slots
+    queues[b, LARGEST] = max(queues[b, LARGEST], slots)
+    return _lost_slots(queues, b, size) - before
 
 
 @borrowing_helper
@@ -280,15 +319,19 @@ def might_make_room(state: Any, j: int, action: int) -> bool:
             victim = state.lists[at, LIST_ACTIVE]
             if jobs[victim, JOB_PRIORITY] >= most_priority:
                 continue
+            count, take = 0, jobs[victim, JOB_SIZE] // size if action == RECLAIM else 0
             for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
                 if tasks[task, TASK_STATE] == TASK_RUNNING:
                     node = tasks[task, TASK_NODE]
                     if nodes[node, NODE_FREED] == 0:
                         nodes[listed, NODE_ORDER] = node
                         listed += 1
-                    slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                    slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size + take
                     nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                     slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                    count += 1
+            if action == RECLAIM:
+                slots += more_lost(state, victim, count, size)
     for i in range(listed):
         nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
     return slots >= 0

@@ -8,11 +8,12 @@ from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_candidates import (
     ANY_PRIORITY,
     CONSOLIDATE,
+    PREEMPT,
     RECLAIM,
-    first_apart,
     keeps_balance,
     mark_victims,
     may_be_lost,
+    more_lost,
 )
 from gpuplan.simkit.quota.kai_lists import relist
 from gpuplan.simkit.quota.kai_order import (
@@ -29,7 +30,9 @@ from gpuplan.simkit.quota.kai_share import (
     POPPED,
 )
 from gpuplan.simkit.quota.kai_state import (
+    ABOVE,
     ALL_FUTURE,
+    APART,
     BATCH_ABOVE,
     BATCH_APART,
     BATCH_END,
@@ -89,7 +92,7 @@ def search(state: Any, j: int, action: int) -> bool:
     below = mark_victims(state, j, action)
     size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
     # How many tasks of the job would have room with all gathered victims gone; those that must be
-    # placed again take at least as much of it as tasks of the job would.
+    # placed again, as their queues may not lose them all, take as much as tasks of the job would.
     slots = 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
@@ -118,14 +121,16 @@ def search(state: Any, j: int, action: int) -> bool:
                 slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
                 nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                 slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
-                if action == CONSOLIDATE:
+                if action != PREEMPT:
                     slots -= jobs[victim, JOB_SIZE] // size
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
         if action == RECLAIM:
-            a, apart = first_apart(tree, jobs[j, JOB_QUEUE], jobs[victim, JOB_QUEUE])
-            state.batches[batches, BATCH_ABOVE], state.batches[batches, BATCH_APART] = a, apart
+            leaf = jobs[victim, JOB_QUEUE]
+            state.batches[batches, BATCH_ABOVE] = tree[leaf, ABOVE]
+            state.batches[batches, BATCH_APART] = tree[leaf, APART]
+            slots += more_lost(state, victim, count, size)
         batches += 1
         jobs[victim, JOB_GATHERED] += count
         missing -= count * jobs[victim, JOB_SIZE]

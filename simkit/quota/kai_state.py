@@ -45,8 +45,8 @@ IN_PENDING, IN_ACTIVE = 1, 2
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
     CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, RANK_PLACE, RANK_REPLACE,
-    RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
-) = range(21)  # fmt: skip
+    RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, ABOVE, APART, TREE_COLUMNS,
+) = range(23)  # fmt: skip
 # Columns of the lists: pending jobs, each with its class, and possible victims of each queue, in
 # sections by queue; jobs changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(6)
