@@ -12,6 +12,7 @@ from gpuplan.simkit.quota.kai_state import (
     CLASS_NEED,
     CLASS_PLACE,
     CLASSES,
+    CURSOR,
     IN_ACTIVE,
     IN_PENDING,
     JOB_ACTIVE,
@@ -27,10 +28,12 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_PENDING,
     JOB_PRIORITY,
     JOB_QUEUE,
+    KEEPS_PLACE,
     LIST_ACTIVE,
     LIST_CLASSES,
     LIST_KIND,
     LIST_PENDING,
+    NO_CLASS,
     PENDING_COUNT,
     SECTION,
     need_of,
@@ -86,18 +89,28 @@ def put_into(state: Any, j: int, column: int, count: int) -> None:
 
 
 @borrowing_helper
+def _place_of(state: Any, j: int, column: int, count: int) -> int:
+    """Return where a job is in a list of its queue."""
+    jobs = state.jobs
+    q = jobs[j, JOB_QUEUE]
+    low = state.tree[q, SECTION]
+    high = low + state.tree[q, count] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if _listed_before(jobs, state.lists[middle, column], j):
+            low = middle + 1
+        else:
+            high = middle
+    return low  # type: ignore[no-any-return]
+
+
+@borrowing_helper
 def take_out(state: Any, j: int, column: int, count: int) -> None:
     """Take a job out of a list of its queue."""
     jobs, lists = state.jobs, state.lists
     q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
-    last = high = low + state.tree[q, count] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if _listed_before(jobs, lists[middle, column], j):
-            low = middle + 1
-        else:
-            high = middle
+    last = state.tree[q, SECTION] + state.tree[q, count] - 1
+    low = _place_of(state, j, column, count)
     while low < last:
         lists[low, column] = lists[low + 1, column]
         if column == LIST_PENDING:
@@ -112,7 +125,8 @@ def unlist(state: Any, j: int) -> None:
     listed = state.jobs[j, JOB_LISTED]
     if listed & IN_PENDING:
         take_out(state, j, LIST_PENDING, PENDING_COUNT)
-        _leave_class(state, j)
+        if not listed & KEEPS_PLACE:
+            _leave_class(state, j)
     if listed & IN_ACTIVE:
         take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.jobs[j, JOB_LISTED] = 0
@@ -121,8 +135,26 @@ def unlist(state: Any, j: int) -> None:
 @borrowing_helper
 def relist(state: Any, j: int) -> None:
     """Put a job where it belongs after its tasks changed."""
-    unlist(state, j)
-    enlist(state, j)
+    jobs = state.jobs
+    if jobs[j, JOB_LISTED] & KEEPS_PLACE and jobs[j, JOB_ACTIVE] == 0 and jobs[j, JOB_PENDING] > 0:
+        at = _place_of(state, j, LIST_PENDING, PENDING_COUNT)
+        state.lists[at, LIST_KIND] = jobs[j, JOB_CLASS]
+        _join_class(state, j)
+        jobs[j, JOB_LISTED] = IN_PENDING
+    else:
+        unlist(state, j)
+        enlist(state, j)
+
+
+@borrowing_helper
+def keep_place(state: Any, j: int) -> None:
+    """Pass the next pending job of its queue, which this round placed, until the round ends.
+
+    It may have to wait on then, where it was: moving those after it there and back is saved.
+    """
+    state.lists[state.tree[state.jobs[j, JOB_QUEUE], CURSOR], LIST_KIND] = NO_CLASS
+    state.jobs[j, JOB_LISTED] |= KEEPS_PLACE
+    _leave_class(state, j)
 
 
 @borrowing_helper

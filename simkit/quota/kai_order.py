@@ -36,6 +36,7 @@ from gpuplan.simkit.quota.kai_state import (
     LIST_ACTIVE,
     LIST_KIND,
     LIST_PENDING,
+    NO_CLASS,
     PARENT,
     PENDING_COUNT,
     RANK_PLACE,
@@ -117,9 +118,10 @@ def _first_pending(state: Any, q: int) -> int:
     end = state.tree[q, SECTION] + state.tree[q, PENDING_COUNT]
     at = state.tree[q, CURSOR]
     while at < end:
-        j = state.lists[at, LIST_PENDING]
-        if state.jobs[j, JOB_TRIED] != state.count[ACTION]:
-            break
+        if state.lists[at, LIST_KIND] != NO_CLASS:
+            j = state.lists[at, LIST_PENDING]
+            if state.jobs[j, JOB_TRIED] != state.count[ACTION]:
+                break
         at += 1
     state.tree[q, CURSOR] = at
     return state.lists[at, LIST_PENDING] if at < end else -1
@@ -224,6 +226,9 @@ def skip_failed(state: Any, q: int) -> None:
     need = classes[lists[at, LIST_KIND], CLASS_NEED]
     while at < end:
         kind = lists[at, LIST_KIND]
+        if kind == NO_CLASS:
+            at += 1
+            continue
         if marks and state.jobs[lists[at, LIST_PENDING], JOB_TRIED] == action:
             at += 1
             continue

@@ -175,6 +175,7 @@ def empty_state(
     cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
     cells[SEVERAL] = (apart >= 0).sum()
     cells[SHIELDS] = (tree[:, [PREEMPT_SHIELD, RECLAIM_SHIELD]] > 0).sum()
+    rows = min(ROOMY_ROWS, int(capacity.max(initial=0)) + 1)
     return KaiState(
         queues=_queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
@@ -183,7 +184,7 @@ def empty_state(
         classes=np.zeros((len(kinds), CLASS_COLUMNS), np.int64),
         batches=np.zeros((len(tasks) + 1, BATCH_COLUMNS), np.int64),
         rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64),
-        roomy=np.zeros((ROOMY_ROWS, -(-capacity.size // NODES_A_WORD)), np.int64),
+        roomy=np.zeros((rows, -(-capacity.size // NODES_A_WORD)), np.int64),
         moved=np.zeros((int(capacity.max(initial=0)) + 1, MOVED_COLUMNS), np.int64), count=cells,
     )  # fmt: skip
 

@@ -36,8 +36,10 @@ IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_NEW, 
 # Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed,
 # listed as a victim of which the tasks beyond those it needs are gathered.
 SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
-# Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims.
-IN_PENDING, IN_ACTIVE = 1, 2
+# Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims; it only
+# keeps its place among the pending ones, since this round placed it.
+IN_PENDING, IN_ACTIVE, KEEPS_PLACE = 1, 2, 4
+NO_CLASS = -1  # in the list of pending jobs: of one that only keeps its place
 # Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
 # positions of the next job to place and of the next victim in the lists of a queue; the best are
 # the first jobs of each order below it, and ranks where queues with these come in it. Shields: for
@@ -52,7 +54,8 @@ IN_PENDING, IN_ACTIVE = 1, 2
 LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(6)
 # Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
 # or one job whose tasks do not. Job: one that is pending. Left: those not tried in this action.
-# Failed, hopeful: the last version at which none can be placed, or at which one might be.
+# Failed: the last version at which none can be placed. Hopeful: the last change after which one
+# might be.
 # Need: GPUs that each would take next.
 (
     CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, CLASS_NEED,
@@ -70,11 +73,12 @@ LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(
 MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
 # Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
 # Time: of the round. Shields: queues with any. Looked: classes, first in the list, of which this
-# action can place no more jobs. Most gang: GPUs of the largest job.
+# action can place no more jobs. Most gang: GPUs of the largest job. Changes: placings and versions;
+# what allocate cannot place it cannot after another placing either, so that makes no new version.
 (
     ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
-    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, MOST_GANG, CELLS,
-) = range(17)  # fmt: skip
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, MOST_GANG, CHANGES, CELLS,
+) = range(18)  # fmt: skip
 
 
 ROOMY_ROWS, NODES_A_WORD = 17, 62
