@@ -36,11 +36,17 @@ from gpuplan.simkit.quota.kai_state import (
     BATCH_TASK,
     CHILD_FIRST,
     CHILD_LAST,
+    CLASS_FIXED,
+    CLASS_NEED,
+    CLASS_PRIORITY,
+    CLASS_QUEUE,
+    CLASS_SHAPE,
+    CLASS_SIZE,
+    CLASS_WANTED,
     FUTURE,
     IS_VICTIM,
     JOB_ACTIVE,
     JOB_FIRST,
-    JOB_FIXED,
     JOB_GATHERED,
     JOB_LAST,
     JOB_MARKS,
@@ -64,6 +70,8 @@ from gpuplan.simkit.quota.kai_state import (
     SECTION,
     SETTLED,
     SEVERAL,
+    SHAPE_FAILED,
+    SHAPE_HOPEFUL,
     SHIELD,
     TASK_LEAVING,
     TASK_NODE,
@@ -72,8 +80,6 @@ from gpuplan.simkit.quota.kai_state import (
     VERSION,
     allocatable,
     fits_queue,
-    need_of,
-    tasks_wanted,
     within_deserved,
 )
 
@@ -106,43 +112,62 @@ def first_apart(tree: Any, q: int, other: int) -> tuple[int, int]:
 
 
 @borrowing_helper
-def may_search(state: Any, j: int, action: int) -> bool:
-    """Return whether a pending job may look for victims, and might find enough."""
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    need, q = need_of(jobs, j), jobs[j, JOB_QUEUE]
+def may_search(state: Any, kind: int, action: int) -> bool:
+    """Return whether pending jobs of a class may look for victims, and might find enough."""
+    classes, queues, tree = state.classes, state.queues, state.tree
+    need, q, fixed = (
+        classes[kind, CLASS_NEED],
+        classes[kind, CLASS_QUEUE],
+        classes[kind, CLASS_FIXED],
+    )
     missing = need - state.count[ALL_FUTURE]
     if action == CONSOLIDATE:
         return (
-            not jobs[j, JOB_FIXED]
+            not fixed
             and missing <= 0
-            and fits_queue(state, j, need)
-            and _might_move(state, j)
+            and fits_queue(state, q, fixed, float(need))
+            and _might_move(state, kind)
         )
     if action == RECLAIM:
         if queues[q, ALLOCATED] + need > queues[q, FAIR]:
             return False
-        if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
+        if fixed and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
-        return _might_reclaim(state, q, need, missing) and might_make_room(state, j, action)
+        return _might_gain(state, kind)
     last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
-    if (
-        last < tree[q, SECTION]
-        or jobs[state.lists[last, LIST_ACTIVE], JOB_PRIORITY] >= jobs[j, JOB_PRIORITY]
-        or queues[q, ALLOCATED] - queues[q, FIXED] < missing
-    ):
+    if last < tree[q, SECTION] or queues[q, ALLOCATED] - queues[q, FIXED] < missing:
         return False
-    while q >= 0 and jobs[j, JOB_FIXED]:
+    if state.jobs[state.lists[last, LIST_ACTIVE], JOB_PRIORITY] >= classes[kind, CLASS_PRIORITY]:
+        return False
+    while q >= 0 and fixed:
         if not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
         q = tree[q, PARENT]
-    return might_make_room(state, j, action)
+    return _might_make_room(state, kind, action)
 
 
 @borrowing_helper
-def mark_victims(state: Any, j: int, action: int) -> int:
+def _might_gain(state: Any, kind: int) -> bool:
+    """Return whether jobs of a class might reclaim enough; those of other priorities fare alike."""
+    classes = state.classes
+    need, shape = float(classes[kind, CLASS_NEED]), classes[kind, CLASS_SHAPE]
+    if classes[shape, SHAPE_FAILED] == state.count[VERSION]:
+        return False
+    if classes[shape, SHAPE_HOPEFUL] == state.count[VERSION]:
+        return True
+    missing = need - state.count[ALL_FUTURE]
+    may = _might_reclaim(state, classes[kind, CLASS_QUEUE], need, missing) and _might_make_room(
+        state, kind, RECLAIM
+    )
+    classes[shape, SHAPE_HOPEFUL if may else SHAPE_FAILED] = state.count[VERSION]
+    return may
+
+
+@borrowing_helper
+def mark_victims(state: Any, kind: int, action: int) -> int:
     """Mark the queues with possible victims of a search; returns which priority is none's."""
-    queues, tree, jobs = state.queues, state.tree, state.jobs
-    leaf, need = jobs[j, JOB_QUEUE], need_of(jobs, j)
+    queues, tree, classes = state.queues, state.tree, state.classes
+    leaf, need = classes[kind, CLASS_QUEUE], float(classes[kind, CLASS_NEED])
     for q in range(tree.shape[0] - 1):
         queues[q, POPPED] = queues[q, EVICTABLE] = queues[q, LARGEST] = 0.0
         tree[q, SHIELD] = 0
@@ -155,7 +180,7 @@ def mark_victims(state: Any, j: int, action: int) -> int:
             is_victim = is_victim and q == leaf
             tree[q, SHIELD] = tree[q, PREEMPT_SHIELD]
         tree[q, IS_VICTIM] = is_victim
-    return jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
+    return classes[kind, CLASS_PRIORITY] if action == PREEMPT else ANY_PRIORITY
 
 
 @borrowing_helper
@@ -225,8 +250,8 @@ def _list_moved(state: Any) -> None:
 
 
 @borrowing_helper
-def _might_move(state: Any, j: int) -> bool:
-    """Return whether a consolidation might make room for a job, as far as node sizes tell.
+def _might_move(state: Any, kind: int) -> bool:
+    """Return whether a consolidation might make room for a class, as far as node sizes tell.
 
     A moved task takes at least as much room for tasks of the job as what it holds would give. Jobs
     of which a part is evicted at a time may have another order of victims.
@@ -235,13 +260,13 @@ def _might_move(state: Any, j: int) -> bool:
         return True
     if state.count[MOVED_AT] != state.count[VERSION]:
         _list_moved(state)
-    size = state.jobs[j, JOB_SIZE]
+    size = state.classes[kind, CLASS_SIZE]
     if size >= state.rooms.size:
         return False
     if state.moved[size, MOVED_FOR] != state.count[VERSION]:
         state.moved[size, MOVED_FOR] = state.count[VERSION]
         state.moved[size, MOVED_SLOTS] = _slots_if_moved(state, size)
-    return state.moved[size, MOVED_SLOTS] >= tasks_wanted(state.jobs, j)  # type: ignore[no-any-return]
+    return state.moved[size, MOVED_SLOTS] >= state.classes[kind, CLASS_WANTED]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -303,11 +328,11 @@ def more_lost(state: Any, victim: int, count: int, size: int) -> int:
 
 
 @borrowing_helper
-def might_make_room(state: Any, j: int, action: int) -> bool:
-    """Return whether a job would have room with all possible victims of a search gone."""
+def _might_make_room(state: Any, kind: int, action: int) -> bool:
+    """Return whether a job of a class would have room with all possible victims gone."""
     jobs, tasks, nodes, tree = state.jobs, state.tasks, state.nodes, state.tree
-    most_priority = mark_victims(state, j, action)
-    size, slots, listed = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j), 0
+    most_priority = mark_victims(state, kind, action)
+    size, slots, listed = state.classes[kind, CLASS_SIZE], -state.classes[kind, CLASS_WANTED], 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     for q in range(tree.shape[0] - 1):

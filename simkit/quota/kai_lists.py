@@ -8,18 +8,17 @@ from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
     CLASS_COUNT,
-    CLASS_JOB,
     CLASS_NEED,
     CLASS_PLACE,
+    CLASS_SIZE,
+    CLASS_WANTED,
     CLASSES,
     CURSOR,
     IN_ACTIVE,
     IN_PENDING,
     JOB_ACTIVE,
-    JOB_AFTER,
     JOB_AGE,
     JOB_ALIVE,
-    JOB_BEFORE,
     JOB_CLASS,
     JOB_FIXED,
     JOB_FULL,
@@ -36,7 +35,7 @@ from gpuplan.simkit.quota.kai_state import (
     NO_CLASS,
     PENDING_COUNT,
     SECTION,
-    need_of,
+    tasks_wanted,
 )
 
 
@@ -126,7 +125,7 @@ def unlist(state: Any, j: int) -> None:
     if listed & IN_PENDING:
         take_out(state, j, LIST_PENDING, PENDING_COUNT)
         if not listed & KEEPS_PLACE:
-            _leave_class(state, j)
+            _leave_class(state, state.jobs[j, JOB_CLASS])
     if listed & IN_ACTIVE:
         take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.jobs[j, JOB_LISTED] = 0
@@ -154,7 +153,7 @@ def keep_place(state: Any, j: int) -> None:
     """
     state.lists[state.tree[state.jobs[j, JOB_QUEUE], CURSOR], LIST_KIND] = NO_CLASS
     state.jobs[j, JOB_LISTED] |= KEEPS_PLACE
-    _leave_class(state, j)
+    _leave_class(state, state.jobs[j, JOB_CLASS])
 
 
 @borrowing_helper
@@ -176,33 +175,22 @@ def enlist(state: Any, j: int) -> None:
 
 @borrowing_helper
 def _join_class(state: Any, j: int) -> None:
-    """Put a job first among the pending ones of its class; list a class that had none."""
-    jobs, classes, lists = state.jobs, state.classes, state.lists
+    """Count a job among the pending ones of its class; list a class that had none."""
+    jobs, classes = state.jobs, state.classes
     kind = jobs[j, JOB_CLASS]
     if classes[kind, CLASS_COUNT] == 0:
         classes[kind, CLASS_PLACE] = state.count[CLASSES]
-        lists[state.count[CLASSES], LIST_CLASSES] = kind
+        state.lists[state.count[CLASSES], LIST_CLASSES] = kind
         state.count[CLASSES] += 1
-        jobs[j, JOB_AFTER] = -1
-    else:
-        first = classes[kind, CLASS_JOB]
-        jobs[j, JOB_AFTER], jobs[first, JOB_BEFORE] = first, j
-    jobs[j, JOB_BEFORE] = -1
-    classes[kind, CLASS_JOB], classes[kind, CLASS_NEED] = j, int(need_of(jobs, j))
+    classes[kind, CLASS_WANTED] = tasks_wanted(jobs, j)
+    classes[kind, CLASS_NEED] = classes[kind, CLASS_WANTED] * classes[kind, CLASS_SIZE]
     classes[kind, CLASS_COUNT] += 1
 
 
 @borrowing_helper
-def _leave_class(state: Any, j: int) -> None:
-    """Take a job out of the pending ones of its class; a class that has none is listed no more."""
-    jobs, classes, lists = state.jobs, state.classes, state.lists
-    kind, before, after = jobs[j, JOB_CLASS], jobs[j, JOB_BEFORE], jobs[j, JOB_AFTER]
-    if after >= 0:
-        jobs[after, JOB_BEFORE] = before
-    if before >= 0:
-        jobs[before, JOB_AFTER] = after
-    else:
-        classes[kind, CLASS_JOB] = after
+def _leave_class(state: Any, kind: int) -> None:
+    """Count one less among the pending jobs of a class; one that has none is listed no more."""
+    classes, lists = state.classes, state.lists
     classes[kind, CLASS_COUNT] -= 1
     if classes[kind, CLASS_COUNT] == 0:
         state.count[CLASSES] -= 1

@@ -24,10 +24,15 @@ from gpuplan.simkit.quota.kai_state import (
     CHILD_LAST,
     CLASS_COUNT,
     CLASS_FAILED,
+    CLASS_FIXED,
     CLASS_HOPEFUL,
-    CLASS_JOB,
     CLASS_LEFT,
+    CLASS_NEED,
+    CLASS_QUEUE,
+    CLASS_SIZE,
+    CLASS_WANTED,
     CLASSES,
+    CURSOR,
     DIVIDED,
     FRESH,
     IDLE,
@@ -46,6 +51,7 @@ from gpuplan.simkit.quota.kai_state import (
     LIST_CLASSES,
     LOOKED,
     PENDING_COUNT,
+    SEVERAL,
     TASK_BATCH,
     TASK_LEAVING,
     TASK_NODE,
@@ -62,10 +68,8 @@ from gpuplan.simkit.quota.kai_state import (
     count_rooms,
     fits_nodes,
     fits_queue,
-    need_of,
     place_job,
     request,
-    tasks_wanted,
     touch,
 )
 from gpuplan.simkit.reference import by_reference
@@ -96,13 +100,13 @@ def _may_try(state: Any, kind: int, action: int) -> bool:
         return False
     if classes[kind, CLASS_HOPEFUL] == state.count[CHANGES]:
         return True
-    j = classes[kind, CLASS_JOB]
     if action == ALLOCATE:
+        need, fixed = float(classes[kind, CLASS_NEED]), classes[kind, CLASS_FIXED]
         may = fits_nodes(
-            state, state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
-        ) and fits_queue(state, j, need_of(state.jobs, j))
+            state, classes[kind, CLASS_SIZE], classes[kind, CLASS_WANTED]
+        ) and fits_queue(state, classes[kind, CLASS_QUEUE], fixed, need)
     else:
-        may = may_search(state, j, action)
+        may = may_search(state, kind, action)
     if may:
         classes[kind, CLASS_HOPEFUL] = state.count[CHANGES]
     else:
@@ -172,6 +176,8 @@ def _act(state: Any, action: int) -> None:
             classes[kind, CLASS_FAILED] = state.count[VERSION]
         if is_tried:
             jobs[j, JOB_TRIED] = state.count[ACTION]
+            if not done and state.count[SEVERAL] == 0:
+                state.tree[q, CURSOR] += 1
             classes[kind, CLASS_LEFT] -= 1
         if _is_hopeless(state, action):
             return

@@ -42,6 +42,7 @@ from gpuplan.simkit.quota.kai_state import (
     FRESH,
     FUTURE,
     JOB_ACTIVE,
+    JOB_CLASS,
     JOB_FIRST,
     JOB_GATHERED,
     JOB_LAST,
@@ -89,7 +90,7 @@ def search(state: Any, j: int, action: int) -> bool:
     nodes, tree = state.nodes, state.tree
     need = need_of(jobs, j)
     missing = need - state.count[ALL_FUTURE]
-    below = mark_victims(state, j, action)
+    below = mark_victims(state, jobs[j, JOB_CLASS], action)
     size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
     # How many tasks of the job would have room with all gathered victims gone; those that must be
     # placed again, as their queues may not lose them all, take as much as tasks of the job would.
