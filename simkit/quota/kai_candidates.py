@@ -77,6 +77,7 @@ from gpuplan.simkit.quota.kai_state import (
     TASK_NODE,
     TASK_RUNNING,
     TASK_STATE,
+    UPWARDS,
     VERSION,
     allocatable,
     fits_queue,
@@ -88,44 +89,17 @@ ANY_PRIORITY = 1 << 60
 
 
 @borrowing_helper
-def first_apart(tree: Any, q: int, other: int) -> tuple[int, int]:
-    """Return the first ancestors of two leaf queues, from the root down, that differ."""
-    a, b = q, other
-    depth = other_depth = 0
-    node = q
-    while tree[node, PARENT] >= 0:
-        node = tree[node, PARENT]
-        depth += 1
-    node = other
-    while tree[node, PARENT] >= 0:
-        node = tree[node, PARENT]
-        other_depth += 1
-    while depth > other_depth:
-        a = tree[a, PARENT]
-        depth -= 1
-    while other_depth > depth:
-        b = tree[b, PARENT]
-        other_depth -= 1
-    while tree[a, PARENT] != tree[b, PARENT]:
-        a, b = tree[a, PARENT], tree[b, PARENT]
-    return a, b
-
-
-@borrowing_helper
 def may_search(state: Any, kind: int, action: int) -> bool:
     """Return whether pending jobs of a class may look for victims, and might find enough."""
     classes, queues, tree = state.classes, state.queues, state.tree
-    need, q, fixed = (
-        classes[kind, CLASS_NEED],
-        classes[kind, CLASS_QUEUE],
-        classes[kind, CLASS_FIXED],
-    )
+    need, q = float(classes[kind, CLASS_NEED]), classes[kind, CLASS_QUEUE]
+    fixed = classes[kind, CLASS_FIXED]
     missing = need - state.count[ALL_FUTURE]
     if action == CONSOLIDATE:
         return (
             not fixed
             and missing <= 0
-            and fits_queue(state, q, fixed, float(need))
+            and fits_queue(state, q, fixed, need)
             and _might_move(state, kind)
         )
     if action == RECLAIM:
@@ -167,14 +141,15 @@ def _might_gain(state: Any, kind: int) -> bool:
 def mark_victims(state: Any, kind: int, action: int) -> int:
     """Mark the queues with possible victims of a search; returns which priority is none's."""
     queues, tree, classes = state.queues, state.tree, state.classes
-    leaf, need = classes[kind, CLASS_QUEUE], float(classes[kind, CLASS_NEED])
+    leaf = classes[kind, CLASS_QUEUE]
+    if action == RECLAIM:
+        _mark_losing(state, leaf, float(classes[kind, CLASS_NEED]))
     for q in range(tree.shape[0] - 1):
         queues[q, POPPED] = queues[q, EVICTABLE] = queues[q, LARGEST] = 0.0
         tree[q, SHIELD] = 0
         is_victim = tree[q, ACTIVE_COUNT] > 0
         if action == RECLAIM:
-            if is_victim:
-                is_victim = _may_lose(state, leaf, q, need)
+            is_victim = is_victim and tree[q, APART] >= 0
             tree[q, SHIELD] = tree[q, RECLAIM_SHIELD]
         elif action == PREEMPT:
             is_victim = is_victim and q == leaf
@@ -189,6 +164,37 @@ def _loses(queues: Any, a: int, b: int, need: float) -> bool:
     if within_deserved(queues, a, queues[a, ALLOCATED] + need):
         return queues[b, DESERVED] >= 0 and queues[b, ALLOCATED] >= queues[b, DESERVED]  # type: ignore[no-any-return]
     return queues[b, ALLOCATED] > allocatable(queues, b)  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _mark_losing(state: Any, leaf: int, need: float) -> None:
+    """Note from which siblings of the queues from a leaf up an amount may be reclaimed.
+
+    All queues below such a one, and it, are marked with it and with the queue that takes from it.
+    """
+    queues, tree = state.queues, state.tree
+    roots = tree.shape[0] - 1
+    for q in range(roots):
+        tree[q, APART] = -1
+    a = leaf
+    while a >= 0:
+        above = tree[a, PARENT] if tree[a, PARENT] >= 0 else roots
+        within = within_deserved(queues, a, queues[a, ALLOCATED] + need)
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            b = state.child[at]
+            if b == a or not _loses(queues, a, b, need):
+                continue
+            least = allocatable(queues, b)
+            if within and queues[b, DESERVED] >= 0:
+                least = min(least, queues[b, DESERVED])
+            tree[b, ABOVE], tree[b, APART] = a, b
+            queues[b, EXCESS] = queues[b, ALLOCATED] - least
+        a = tree[a, PARENT]
+    for i in range(roots - 1, -1, -1):
+        q = tree[i, UPWARDS]
+        above = tree[q, PARENT]
+        if above >= 0 and tree[q, APART] < 0:
+            tree[q, ABOVE], tree[q, APART] = tree[above, ABOVE], tree[above, APART]
 
 
 @borrowing_helper
@@ -231,6 +237,7 @@ def _list_moved(state: Any) -> None:
     victims = count = 0
     victim = first_victim(state, -1, ANY_PRIORITY)
     while victim >= 0 and victims < state.count[MOST_MOVED]:
+        batches[victims, BATCH_JOB] = victim
         victims += 1
         for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
             if tasks[task, TASK_STATE] == TASK_RUNNING:
@@ -243,9 +250,8 @@ def _list_moved(state: Any) -> None:
             state.queues[q, POPPED] += jobs[victim, JOB_ACTIVE] * jobs[victim, JOB_SIZE]
             q = tree[q, PARENT]
         victim = next_victim(state, jobs[victim, JOB_QUEUE], -1, ANY_PRIORITY)
-    for q in range(tree.shape[0] - 1):
-        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
-            jobs[state.lists[at, LIST_ACTIVE], JOB_GATHERED] = 0
+    for i in range(victims):
+        jobs[batches[i, BATCH_JOB], JOB_GATHERED] = 0
     state.count[MOVED], state.count[MOVED_AT] = count, state.count[VERSION]
 
 
@@ -285,23 +291,6 @@ def _slots_if_moved(state: Any, size: int) -> int:
     for i in range(state.count[MOVED]):
         nodes[batches[i, MOVED_NODE], NODE_FREED] = 0
     return slots
-
-
-@borrowing_helper
-def _may_lose(state: Any, q: int, other: int, need: float) -> bool:
-    """Return whether a queue may reclaim an amount from another; notes what that may lose."""
-    queues, tree = state.queues, state.tree
-    if q == other:
-        return False
-    a, b = first_apart(tree, q, other)
-    if not _loses(queues, a, b, need):
-        return False
-    least = allocatable(queues, b)
-    if within_deserved(queues, a, queues[a, ALLOCATED] + need) and queues[b, DESERVED] >= 0:
-        least = min(least, queues[b, DESERVED])
-    tree[other, ABOVE], tree[other, APART] = a, b
-    queues[b, EXCESS] = queues[b, ALLOCATED] - least
-    return True
 
 
 @borrowing_helper
