@@ -320,11 +320,17 @@ def more_lost(state: Any, victim: int, count: int, size: int) -> int:
 def _might_make_room(state: Any, kind: int, action: int) -> bool:
     """Return whether a job of a class would have room with all possible victims gone."""
     jobs, tasks, nodes, tree = state.jobs, state.tasks, state.nodes, state.tree
-    most_priority = mark_victims(state, kind, action)
+    begin, end = 0, tree.shape[0] - 1
+    if action == PREEMPT:
+        begin = state.classes[kind, CLASS_QUEUE]
+        end, most_priority = begin + 1, state.classes[kind, CLASS_PRIORITY]
+        tree[begin, IS_VICTIM] = 1
+    else:
+        most_priority = mark_victims(state, kind, action)
     size, slots, listed = state.classes[kind, CLASS_SIZE], -state.classes[kind, CLASS_WANTED], 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
-    for q in range(tree.shape[0] - 1):
+    for q in range(begin, end):
         if slots >= 0:
             break
         if not tree[q, IS_VICTIM]:

@@ -17,6 +17,8 @@ from gpuplan.simkit.quota.kai_state import (
     BEST_REPLACE,
     CHILD_FIRST,
     CHILD_LAST,
+    CLASS_BEGIN,
+    CLASS_END,
     CLASS_FAILED,
     CLASS_LEFT,
     CLASS_NEED,
@@ -220,6 +222,21 @@ def _look_at_all(state: Any, mode: int) -> int:
 
 
 @borrowing_helper
+def _all_fail(state: Any, q: int, need: int) -> bool:
+    """Pass all jobs left of a queue where all fail and need no more; returns whether it did."""
+    classes = state.classes
+    begin, end = state.tree[q, CLASS_BEGIN], state.tree[q, CLASS_END]
+    for kind in range(begin, end):
+        if classes[kind, CLASS_LEFT] > 0 and (
+            classes[kind, CLASS_FAILED] != state.count[VERSION] or classes[kind, CLASS_NEED] > need
+        ):
+            return False
+    for kind in range(begin, end):
+        classes[kind, CLASS_LEFT] = 0
+    return True
+
+
+@borrowing_helper
 def skip_failed(state: Any, q: int) -> None:
     """Pass the next job of a queue, of a class that fails, and those after it that fail as well.
 
@@ -230,6 +247,10 @@ def skip_failed(state: Any, q: int) -> None:
     action, version = state.count[ACTION], state.count[VERSION]
     marks = state.count[SEVERAL] > 0
     need = classes[lists[at, LIST_KIND], CLASS_NEED]
+    if not marks and end - at > tree[q, CLASS_END] - tree[q, CLASS_BEGIN]:
+        if _all_fail(state, q, need):
+            tree[q, CURSOR] = end
+            return
     while at < end:
         kind = lists[at, LIST_KIND]
         if kind == NO_CLASS:

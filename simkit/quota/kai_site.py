@@ -18,7 +18,9 @@ from gpuplan.simkit.quota.kai_state import (
     CELLS,
     CHILD_FIRST,
     CHILD_LAST,
+    CLASS_BEGIN,
     CLASS_COLUMNS,
+    CLASS_END,
     CLASS_QUEUE,
     CLASS_SHAPE,
     CLASS_SIZE,
@@ -171,6 +173,8 @@ def empty_state(
     job_table[:, JOB_CLASS] = kind.reshape(-1)
     classes = np.zeros((len(kinds), CLASS_COLUMNS), np.int64)
     classes[:, CLASS_QUEUE : CLASS_SIZE + 1] = kinds[:, :4]
+    tree[:count, CLASS_BEGIN] = np.searchsorted(kinds[:, 0], np.arange(count))
+    tree[:count, CLASS_END] = np.searchsorted(kinds[:, 0], np.arange(count), "right")
     _, first, shape = np.unique(
         kinds[:, [0, 3, 4, 5]], axis=0, return_index=True, return_inverse=True
     )

@@ -43,14 +43,14 @@ NO_CLASS = -1  # in the list of pending jobs: of one that only keeps its place
 # positions of the next job to place and of the next victim in the lists of a queue; the best are
 # the first jobs of each order below it, and ranks where queues with these come in it; next need:
 # GPUs that the first one to place would take. Above, apart: the first ancestors of the queue of a
-# reclaiming job and of this one that differ. Shields: for
+# reclaiming job and of this one that differ. Class begin, end: its classes. Shields: for
 # how many seconds after their start jobs are no victims of reclaim, of preempt, of this search.
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
     CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, RANK_PLACE, RANK_REPLACE,
     RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, ABOVE, APART,
-    NEXT_NEED, TREE_COLUMNS,
-) = range(24)  # fmt: skip
+    NEXT_NEED, CLASS_BEGIN, CLASS_END, TREE_COLUMNS,
+) = range(26)  # fmt: skip
 # Columns of the lists: pending jobs, each with its class, and possible victims of each queue, in
 # sections by queue; jobs changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(6)
