@@ -36,13 +36,11 @@ from gpuplan.simkit.quota.kai_state import (
     DIVIDED,
     FRESH,
     IDLE,
-    IN_PENDING,
     JOB_ACTIVE,
     JOB_ALIVE,
     JOB_CLASS,
     JOB_FIRST,
     JOB_LAST,
-    JOB_LISTED,
     JOB_MARKS,
     JOB_PENDING,
     JOB_QUEUE,
@@ -163,7 +161,7 @@ def _act(state: Any, action: int) -> None:
                 touch(state, j)
                 jobs[j, JOB_MARKS] |= FRESH
                 is_tried = jobs[j, JOB_PENDING] == 0
-                if is_tried and jobs[j, JOB_LISTED] == IN_PENDING:
+                if state.count[SEVERAL] == 0:
                     keep_place(state, j)
                 else:
                     relist(state, j)
