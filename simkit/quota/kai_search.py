@@ -10,12 +10,11 @@ from gpuplan.simkit.quota.kai_candidates import (
     CONSOLIDATE,
     PREEMPT,
     RECLAIM,
-    keeps_balance,
     mark_victims,
-    may_be_lost,
     more_lost,
 )
 from gpuplan.simkit.quota.kai_lists import relist
+from gpuplan.simkit.quota.kai_losses import keeps_balance, may_be_lost
 from gpuplan.simkit.quota.kai_order import (
     first_again,
     first_victim,
