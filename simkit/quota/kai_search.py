@@ -262,6 +262,20 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
         jobs[j, JOB_ACTIVE] -= count
         jobs[j, JOB_PENDING] += count
         add_to_queue(state, j, -float(count * jobs[j, JOB_SIZE]))
+    for b in range(batches):  # first out of their new places, which are the old ones of others
+        victim = state.batches[b, BATCH_JOB]
+        if not state.batches[b, BATCH_OUT]:
+            continue
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        count = 0
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
+            if tasks[task, TASK_STATE] != TASK_LEAVING:
+                remove_task(state, victim, task)
+                count += 1
+        gone = state.batches[b, BATCH_END] - first - count
+        jobs[victim, JOB_ACTIVE] += gone
+        add_to_queue(state, victim, float(gone * jobs[victim, JOB_SIZE]))
     for b in range(batches):
         victim = state.batches[b, BATCH_JOB]
         if not state.batches[b, BATCH_OUT]:
@@ -269,14 +283,8 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
         first = state.batches[b - 1, BATCH_END] if b else 0
         for i in range(first, state.batches[b, BATCH_END]):
             task = state.batches[i, BATCH_TASK]
-            if tasks[task, TASK_STATE] != TASK_LEAVING:
-                remove_task(state, victim, task)
-                jobs[victim, JOB_ACTIVE] -= 1
-                add_to_queue(state, victim, -float(jobs[victim, JOB_SIZE]))
             add_future(state, tasks[task, TASK_NODE], -jobs[victim, JOB_SIZE])
             tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_RUNNING, -1
-            jobs[victim, JOB_ACTIVE] += 1
-            add_to_queue(state, victim, float(jobs[victim, JOB_SIZE]))
 
 
 @borrowing_helper
