@@ -344,4 +344,4 @@ def _might_make_room(state: Any, kind: int, action: int) -> bool:
                 slots += more_lost(state, victim, count, size)
     for i in range(listed):
         nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
-    return slots >= 0
+    return bool(slots >= 0)
