@@ -220,3 +220,28 @@ def test_two_tables_of_one_class(gpuplan, tmp_path):
     tables = [measured(tmp_path / name, 1, 2, 3) for name in ("bert.csv", "bs_sm_bert.csv")]
     words = [word for table in tables for word in ("--profile", str(table))]
     assert "class 'bert' is measured twice" in answer(gpuplan, str(log), *words, code=2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ("8,25,0.1,80\n", "measures 25% of the SMs alone; expected a whole GPU (100%)"),
+        ("8,100,0.1,80\n", "and at least one smaller share"),
+        ("8,25,0.1,80\n8,50,0.05,160\n", "measures 25%, 50% of the SMs alone"),
+        ("8,25,0.05,160\n8,50,0.07,110\n8,100,0.1,80\n", "has 50% less throughput at 100% of the"),
+    ],
+)
+def test_tables_that_do_not_tell_the_speed_on_a_part(gpuplan, tmp_path, rows, problem):
+    log = single(tmp_path / "t.parquet", [20.0], [30.0], job_class=["bert"])
+    (tmp_path / "bert.csv").write_text(rows)
+    words = [str(log), "--no-replay", "--profile", str(tmp_path / "bert.csv")]
+    told = " ".join(answer(gpuplan, *words, code=3).split())
+    assert "bert.csv" in told and problem in told
+
+
+def test_noise_of_a_measurement_is_no_fall(gpuplan, tmp_path):
+    """10% less on the whole GPU than on half of it: the half is as fast."""
+    log = single(tmp_path / "t.parquet", [20.0], [30.0], job_class=["bert"])
+    table = measured(tmp_path / "bert.csv", 60, 100, 90)
+    (row,) = answer(gpuplan, str(log), "--no-replay", "--profile", str(table))["right_size"]
+    assert row["measured_jobs"] == 1 and row["speed"] <= 1
