@@ -32,9 +32,9 @@ def log(name, *comments, gpus=1):
     return name
 
 
-def series(name, *labels, value=0.5, begin_s=BEGIN_S):
+def series(name, *labels, value=0.5, begin_s=BEGIN_S, samples=61, unit_s=1):
     """Write an answer of Prometheus with a series of 61 minutes of each of some labels."""
-    points = [[begin_s + 60 * at, str(value)] for at in range(61)]
+    points = [[(begin_s + 60 * at) // unit_s, str(value)] for at in range(samples)]
     result = [{"metric": each, "values": points} for each in labels]
     answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
     with open(name, "w", encoding="utf-8") as file:
@@ -123,6 +123,20 @@ def test_copies_and_order_of_samples_change_nothing(gpuplan, site, reverse):
         (of_node("zz9"), {}, "is of nodes that the log does not have (zz9)", "of these nodes"),
         (of_node(), {"begin_s": BEGIN_S - 90 * 86400}, "no samples within the runs", "--time-zone"),
         (of_node(metric="node_load1"), {}, "series of other metrics", "query=DCGM_FI_DEV_GPU_UTIL"),
+        (
+            of_node(metric="DCGM_FI_DEV_FB_USED"),
+            {},
+            "no metric of the use of GPUs, only DCGM_FI_DEV_FB_USED",
+            "fetch one of these",
+        ),
+        (of_node(), {"value": "NaN"}, "samples that are no number or have no time: 61", "query="),
+        (of_node(), {"samples": 1}, "one sample of each GPU, as an instant query", "query_range"),
+        (
+            of_node(),
+            {"unit_s": 0.001},
+            "with a time after 2136, as times in milliseconds",
+            "by 1000",
+        ),
     ],
 )
 def test_series_that_tell_nothing(gpuplan, site, labels, options, problem, hint):

@@ -9,7 +9,20 @@ from random import Random
 import numpy as np
 import polars as pl
 import pytest
-from support_metrics import ENGINE, FB, FREE, HOUR, POWER, T0, UTIL, answer, every, series, trace
+from support_metrics import (
+    ENGINE,
+    FB,
+    FREE,
+    HOUR,
+    POWER,
+    T0,
+    TENSOR,
+    UTIL,
+    answer,
+    every,
+    series,
+    trace,
+)
 from support_sitelab import DUMPS, SITELAB
 
 from gpuplan.analysis.base.errors import InputError
@@ -228,7 +241,7 @@ def test_what_is_not_used_is_told(tmp_path):
     points = every(STEP, 0, 10 * HOUR, 50)
     parts = [series(UTIL, "n1", gpu, points) for gpu in (0, 1)]
     parts.append(series(UTIL, "n1", 0, points, GPU_I_ID="3", GPU_I_PROFILE="1g.10gb"))
-    parts.append(series("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "n1", 0, points))
+    parts.append(series("DCGM_FI_DEV_SM_CLOCK", "n1", 0, points))
     nameless = series(UTIL, "n1", 0, points)
     del nameless["metric"]["__name__"]
     homeless = {"metric": {"__name__": UTIL, "gpu": "1"}, "values": [[T0, "1"]]}
@@ -622,6 +635,14 @@ def test_the_engine_in_percent_is_taken_as_such(tmp_path):
     summary = summary_of(tmp_path, ONE, answer(series(ENGINE, "n1", 0, percent)))
     assert only(summary) == pytest.approx(plain)
     assert told(summary) == {IN_PERCENT: "121"}
+
+
+def test_tensor_cores_must_be_sampled_for_as_long_as_the_gpu(tmp_path):
+    use = series(ENGINE, "n1", 0, every(STEP, 0, 10 * HOUR, 0.9))
+    for end_h, mean in ((10, 30), (9, None)):
+        tensor = series(TENSOR, "n1", 0, every(STEP, 0, end_h * HOUR, 0.3))
+        job = only(summary_of(tmp_path, ONE, answer(use, tensor)))
+        assert job["gpu_tensor_mean"] == (None if mean is None else pytest.approx(mean))
 
 
 def _of_one_node(folder, jobs_of, used_by, model="NVIDIA A100-SXM4-40GB", gpu_type="A100"):

@@ -22,6 +22,7 @@ from gpuplan.analysis.metrics.samples import (
     MEMORY_FREE_MIB,
     MEMORY_MIB,
     POWER_W,
+    TENSOR,
     UTILIZATION,
     GpuKey,
     GpuSamples,
@@ -31,6 +32,7 @@ from gpuplan.analysis.reading.source import SourceStream
 
 METRICS: dict[str, tuple[str, float]] = {
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": (ENGINE, 100.0),
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": (TENSOR, 100.0),
     "DCGM_FI_DEV_GPU_UTIL": (UTILIZATION, 1.0),
     "DCGM_FI_DEV_FB_USED": (MEMORY_MIB, 1.0),
     "DCGM_FI_DEV_FB_FREE": (MEMORY_FREE_MIB, 1.0),
