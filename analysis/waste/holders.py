@@ -7,6 +7,7 @@ jobs held which GPU, and the GPUs were not used alike, the use of both is unknow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -28,6 +29,12 @@ CLEAR = 1.0
 ALIKE_PERCENT = 10.0
 """Difference of mean utilization up to which two GPUs are used alike, unless one is never used."""
 MOST_SWEEPS = 8
+MOST_STATES = 48
+"""Ways to have shared the GPUs that are followed at a time, the best ones."""
+MOST_SHARED = 4
+"""Candidates for each of them, of which several may be alike."""
+WORST = 1e6
+"""Edges that it costs to hold a GPU which another run still holds."""
 ROUNDING = 1e-6
 
 
@@ -59,16 +66,6 @@ class BusyTimes:
     time_s: IntArray
     is_busy: BoolArray
 
-    def share(self, start_s: IntArray, end_s: IntArray) -> FloatArray:
-        """Return the share of the samples of each span in which it was busy; 0 without any."""
-        before = np.append(0, np.cumsum(self.is_busy))
-        first, last = (np.searchsorted(self.time_s, edge) for edge in (start_s, end_s))
-        samples = last - first
-        busy = (before[last] - before[first]).astype(np.float64)
-        share: FloatArray = np.zeros(samples.size)
-        np.divide(busy, samples, out=share, where=samples > 0)
-        return share
-
     def fit(self, start_s: IntArray, end_s: IntArray, edge_s: float) -> FloatArray:
         """Return how well it fits that jobs of some spans held it, in edges.
 
@@ -84,9 +81,15 @@ class BusyTimes:
         inside = busy_s.size - 1
         begins = busy_s[np.minimum(first, inside)] - start_s <= edge_s
         ends = end_s - busy_s[np.maximum(last - 1, 0)] <= edge_s
+        busy = self.busy_edges(end_s, edge_s) - self.busy_edges(start_s, edge_s)
+        fits: FloatArray = busy + has_any * (1.0 * begins + ends)
+        return fits
+
+    def busy_edges(self, at_s: IntArray, edge_s: float) -> FloatArray:
+        """Return for how long it was busy before some times, in edges."""
         step_s = float(np.median(np.diff(self.time_s))) if self.time_s.size > 1 else 0.0
-        fits = (last - first) * step_s / edge_s + has_any * (1.0 * begins + ends)
-        return fits.astype(np.float64)
+        samples = np.searchsorted(self.time_s[self.is_busy], at_s)
+        return samples.astype(np.float64) * (step_s / edge_s)
 
 
 def busy_times(memory_mib: MetricSeries | None, use: MetricSeries) -> BusyTimes:
@@ -119,13 +122,14 @@ def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) ->
         busy: when each of its GPUs was.
         use: utilization of each of them.
     """
-    held = _taken_in_turn(runs, busy)
-    unclear = np.zeros_like(held)
-    if held.all():
-        return SharedGpus(held, unclear)
+    if (runs.gpus >= len(busy)).all():
+        held = np.ones((runs.job.size, len(busy)), np.bool_)
+        return SharedGpus(held, np.zeros_like(held))
     steps = [gpu.step_s for gpu in use]
     edge_s = max(EDGE_S, EDGE_STEPS * float(np.median(steps)))
     fit = np.column_stack([gpu.fit(runs.start_s, runs.end_s, edge_s) for gpu in busy])
+    held = _best_shared(runs, busy, fit, edge_s)
+    unclear = np.zeros_like(held)
     pairs = list(combinations(range(len(busy)), 2))
     for _ in range(MOST_SWEEPS):
         changes = [_swap(runs, held, fit, pair) for pair in pairs]
@@ -143,24 +147,63 @@ def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) ->
     return SharedGpus(held & ~unclear, unclear)
 
 
-def _taken_in_turn(runs: NodeRuns, busy: list[BusyTimes]) -> BoolArray:
-    """Return GPUs that runs may have held: of the free ones those that were busy the longest."""
-    held = np.zeros((runs.job.size, len(busy)), np.bool_)
-    held[runs.gpus >= len(busy)] = True
-    if held.all():
-        return held
-    shares = np.column_stack([gpu.share(runs.start_s, runs.end_s) for gpu in busy])
-    free_from = np.full(len(busy), np.iinfo(np.int64).min)
-    for run, (start, end, gpus) in enumerate(
-        zip(runs.start_s.tolist(), runs.end_s.tolist(), runs.gpus.tolist(), strict=True)
-    ):
-        if gpus < len(busy):
-            is_free = free_from <= start
-            # Stable: of equals the first GPU. One that is not free comes last.
-            order = np.argsort(-(shares[run] + 2.0 * is_free), kind="stable")
-            held[run, order[:gpus]] = True
-        free_from[held[run]] = np.maximum(free_from[held[run]], end)
+def _best_shared(
+    runs: NodeRuns, busy: Sequence[BusyTimes], fit: FloatArray, edge_s: float
+) -> BoolArray:
+    """Return the GPUs of each run that together fit best.
+
+    A dynamic program over the starts of runs. Its state is until when each GPU is held; of those
+    that are alike the one that fits best is kept, and `MOST_STATES` of them at most: those that
+    fit best so far, as use yet to come may turn out to be of later runs.
+
+    Args:
+        runs: on the node, by start.
+        busy: when each GPU was.
+        fit: how well it fits that a run held a GPU, in edges; shape (runs, GPUs).
+        edge_s: length of an edge.
+    """
+    gpus = fit.shape[1]
+    at_start, at_end = (
+        np.column_stack([gpu.busy_edges(at_s, edge_s) for gpu in busy])
+        for at_s in (runs.start_s, runs.end_s)
+    )
+    until_s, scores = np.zeros((1, gpus), np.int64), np.zeros(1)
+    at_until = np.zeros((1, gpus))
+    parents, taken = list[IntArray](), list[BoolArray]()
+    ways = {count: _ways(gpus, count) for count in {min(int(n), gpus) for n in runs.gpus}}
+    for run, (start, end) in enumerate(zip(runs.start_s, runs.end_s, strict=True)):
+        until_s[until_s <= start] = 0
+        masks = ways[min(int(runs.gpus[run]), gpus)]
+        is_held = until_s > 0
+        taking = masks @ fit[run] - WORST * (is_held @ masks.T)
+        gains = (scores[:, None] + taking).ravel()
+        to_come = np.where(is_held, at_until - at_start[run], 0.0).sum(axis=1)
+        so_far = gains - np.add.outer(to_come, masks @ (at_end[run] - at_start[run])).ravel()
+        best = np.argsort(-so_far, kind="stable")[: MOST_SHARED * MOST_STATES]
+        best = best[np.argsort(-gains[best], kind="stable")]
+        parent, way = np.divmod(best, masks.shape[0])
+        states = np.where(masks[way], end, until_s[parent])
+        alike = np.unique(states, axis=0, return_index=True)[1]
+        first = alike[np.argsort(-so_far[best[alike]], kind="stable")][:MOST_STATES]
+        at_until = np.where(masks[way], at_end[run], at_until[parent])[first]
+        until_s, scores = states[first], gains[best[first]]
+        parents.append(parent[first])
+        taken.append(masks[way[first]])
+    held = np.zeros((runs.job.size, gpus), np.bool_)
+    state = int(np.argmax(scores))
+    for run in range(runs.job.size - 1, -1, -1):
+        held[run] = taken[run][state]
+        state = int(parents[run][state])
     return held
+
+
+def _ways(gpus: int, count: int) -> BoolArray:
+    """Return all ways to take some GPUs, the first ones first; shape (ways, GPUs)."""
+    chosen = list(combinations(range(gpus), count))
+    masks = np.zeros((len(chosen), gpus), np.bool_)
+    for way, places in enumerate(chosen):
+        masks[way, list(places)] = True
+    return masks
 
 
 def _gains(
