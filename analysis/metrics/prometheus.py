@@ -43,6 +43,7 @@ NODE_LABELS = ("Hostname", "exported_hostname", "node", "kubernetes_node", "node
 POD_LABELS = (("exported_namespace", "exported_pod"), ("namespace", "pod"))
 MIG_LABELS = ("GPU_I_ID", "GPU_I_PROFILE")
 
+SAMPLE = {"time_s": pl.Float64, "value": pl.Float64}
 CHUNK_BYTES = 1 << 22
 PIECE_BYTES = 1 << 23
 RECORD = re.compile(rb'\{\s*"metric"\s*:\s*\{')
@@ -215,16 +216,19 @@ def _parse(piece: _Piece, samples: GpuSamples) -> None:
     if not piece.texts:
         return
     counts = [text.count(b"\n") + 1 for text in piece.texts]
-    table = pl.read_csv(
-        b"\n".join(piece.texts),
-        has_header=False,
-        schema={"time_s": pl.Float64, "value": pl.Float64},
-        ignore_errors=True,
-        quote_char=None,
-        truncate_ragged_lines=True,
-        missing_columns="insert",
-    )
-    if table.height != sum(counts):  # an odd cell holds a line end
+    try:
+        table = pl.read_csv(
+            b"\n".join(piece.texts),
+            has_header=False,
+            schema=SAMPLE,
+            ignore_errors=True,
+            quote_char=None,
+            truncate_ragged_lines=True,
+            missing_columns="insert",
+        )
+    except pl.exceptions.PolarsError:  # lists that are no pairs
+        table = pl.DataFrame(schema=SAMPLE)
+    if table.height != sum(counts):  # or an odd cell holds a line end
         table = pl.concat([_one_by_one(text) for text in piece.texts])
         counts = [text.count(b"\n") + 1 for text in piece.texts]
     time_s: FloatArray = table["time_s"].fill_null(np.nan).to_numpy()
@@ -247,4 +251,4 @@ def _one_by_one(text: bytes) -> pl.DataFrame:
 
     pairs = [line.partition(b",") for line in text.split(b"\n")]
     columns = {"time_s": [number(p[0]) for p in pairs], "value": [number(p[2]) for p in pairs]}
-    return pl.DataFrame(columns, schema={"time_s": pl.Float64, "value": pl.Float64})
+    return pl.DataFrame(columns, schema=SAMPLE)

@@ -121,12 +121,14 @@ def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) ->
         busy: when each of its GPUs was.
         use: utilization of each of them.
     """
+    edge_s = max(EDGE_S, EDGE_STEPS * float(np.median([gpu.step_s for gpu in use])))
     if (runs.gpus >= len(busy)).all():
         held = np.ones((runs.job.size, len(busy)), np.bool_)
-        return SharedGpus(held, np.zeros_like(held))
-    held, loss_with, loss_without = _best_shared(runs, busy, use)
+        unclear = _held_twice(runs, held, edge_s)
+        return SharedGpus(held & ~unclear, unclear)
+    held, loss_with, loss_without = _best_shared(runs, busy, edge_s)
     means, is_used = _means(runs, use)
-    unclear = np.zeros_like(held)
+    unclear = _held_twice(runs, held, edge_s)
     for gpu, other in permutations(range(len(busy)), 2):
         may_differ = held[:, gpu] & (loss_without[:, gpu] < CLEAR)
         may_differ &= ~held[:, other] & (loss_with[:, other] < CLEAR)
@@ -134,6 +136,20 @@ def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) ->
         differs |= is_used[:, gpu] != is_used[:, other]
         unclear[:, gpu] |= may_differ & differs
     return SharedGpus(held & ~unclear, unclear)
+
+
+def _held_twice(runs: NodeRuns, held: BoolArray, edge_s: float) -> BoolArray:
+    """Return where two runs would hold a GPU at once, as where only some GPUs have samples."""
+    is_twice = np.zeros_like(held)
+    for gpu in range(held.shape[1]):
+        last, until_s = -1, -np.inf
+        for run in np.flatnonzero(held[:, gpu]).tolist():
+            end_s = float(runs.end_s[run])
+            if min(until_s, end_s) - float(runs.start_s[run]) > edge_s:
+                is_twice[[last, run], gpu] = True
+            if end_s > until_s:
+                last, until_s = run, end_s
+    return is_twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +169,7 @@ class _Step:
 
 
 def _best_shared(
-    runs: NodeRuns, busy: Sequence[BusyTimes], use: Sequence[MetricSeries]
+    runs: NodeRuns, busy: Sequence[BusyTimes], edge_s: float
 ) -> tuple[BoolArray, FloatArray, FloatArray]:
     """Return the GPUs of each run that together fit best, and how clear that is.
 
@@ -165,13 +181,12 @@ def _best_shared(
     Args:
         runs: on the node, by start.
         busy: when each of its GPUs was.
-        use: utilization of each of them.
+        edge_s: length of an edge.
 
     Returns:
         Arrays of shape (runs, GPUs): the GPUs held, and by how many edges less all runs fit at
         best if the run held this GPU, and if it did not.
     """
-    edge_s = max(EDGE_S, EDGE_STEPS * float(np.median([gpu.step_s for gpu in use])))
     fit = np.column_stack([gpu.fit(runs.start_s, runs.end_s, edge_s) for gpu in busy])
     at_start, at_end = (
         np.column_stack([gpu.busy_edges(at_s, edge_s) for gpu in busy])

@@ -14,6 +14,7 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.gpu_names import is_known_gpu, same_gpu
+from gpuplan.analysis.metrics.nvidia_smi import NO_NUMBER
 from gpuplan.analysis.metrics.prometheus import HINT, NAMELESS, UNLABELED
 from gpuplan.analysis.metrics.registry import read_samples
 from gpuplan.analysis.metrics.samples import (
@@ -29,7 +30,7 @@ from gpuplan.analysis.reading.source import SourceStream
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.clocks import ClockCheck, ClockDifference
-from gpuplan.analysis.waste.holders import busy_times, held_gpus
+from gpuplan.analysis.waste.holders import NodeRuns, busy_times, held_gpus
 from gpuplan.analysis.waste.job_sums import GpuSeries, IdleRules, JobSums
 from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
 from gpuplan.analysis.waste.log_runs import LogRuns, joined_gpus
@@ -48,6 +49,7 @@ HINTS = {
     UNLABELED: "ask for the metric itself: sum by () and avg by () drop its labels",
     ABOVE: "DCGM_FI_PROF_GR_ENGINE_ACTIVE is from 0 to 1, DCGM_FI_DEV_GPU_UTIL from 0 to 100; "
     "fetch them as they are",
+    NO_NUMBER: "nvidia-smi does not tell the use of these GPUs, as of MIG slices; ask DCGM",
     NOT_IN_SECONDS: "times are seconds since 1970, as Prometheus answers; divide them by 1000",
 }
 """What was left out -> the next step where nothing else is there."""
@@ -231,6 +233,14 @@ def _check_use(path: Path, samples: GpuSamples) -> None:
         )
 
 
+def _overlaps(runs: NodeRuns, span: list[float]) -> bool:
+    return bool(((runs.start_s < span[1]) & (runs.end_s > span[0])).any())
+
+
+def _hint(samples: GpuSamples) -> str:
+    return next((hint for what, hint in HINTS.items() if samples.counts[what]), HINT)
+
+
 def _left_out(samples: GpuSamples) -> str:
     return "; ".join(f"{what}: {count:,}" for what, count in samples.counts.items() if count)
 
@@ -244,7 +254,7 @@ def _nothing_joined(
         return InputError(
             path, f"has no sample that can be used ({told})",
             expected="series of the utilization of GPUs, with their node",
-            hint=next((hint for what, hint in HINTS.items() if samples.counts[what]), HINT),
+            hint=_hint(samples),
         )  # fmt: skip
     if not runs.nodes:
         return InputError(
@@ -260,6 +270,14 @@ def _nothing_joined(
             f"is of nodes that the log does not have ({', '.join(nodes[:3])})",
             expected=f"nodes of the log, such as {', '.join(sorted(runs.nodes)[:3])}",
             hint="fetch the series of these nodes, or name a file of nvidia-smi after its node",
+        )
+    if any(_overlaps(runs.by_node[node], span) for node in nodes if node in runs.by_node):
+        lost = _left_out(samples)
+        return InputError(
+            path,
+            f"tells the use of no job of the log{f' ({lost})' if lost else ''}",
+            expected="samples that can be used of at least half of the time of a job",
+            hint=_hint(samples),
         )
     return InputError(
         path,
