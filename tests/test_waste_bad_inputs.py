@@ -146,6 +146,38 @@ def test_series_that_tell_nothing(gpuplan, site, labels, options, problem, hint)
     assert problem in text and hint in text.partition("next: ")[2]
 
 
+def test_samples_that_are_no_pairs(gpuplan, site):
+    path = series("s.json", of_node())
+    answer = json.loads((site / path).read_text())
+    for each in answer["data"]["result"]:
+        each["values"] = [[*pair, "1"] for pair in each["values"]]
+    (site / path).write_text(json.dumps(answer))
+    text = told(gpuplan, log("log.txt", ""), "--metrics", path, code=3)
+    assert "samples that are no number or have no time: 61" in text
+
+
+def test_series_of_which_half_is_lost_are_no_matter_of_the_clock(gpuplan, site):
+    path = series("s.json", of_node(metric=UTIL))
+    answer = json.loads((site / path).read_text())
+    for pair in answer["data"]["result"][0]["values"][::2]:
+        pair[1] = "250"
+    (site / path).write_text(json.dumps(answer))
+    text = told(gpuplan, log("log.txt", ""), "--metrics", path, code=3)
+    assert "tells the use of no job of the log (samples above 100%: 31)" in text
+    assert "check the time zone" not in text
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_jobs_that_cannot_both_hold_the_gpus_with_samples_are_unknown(gpuplan, site, gpus):
+    """Two jobs at a time on a node of whose GPUs only some are exported, and never used."""
+    labels = [{**of_node(), "gpu": str(gpu)} for gpu in range(gpus)]
+    path = series("s.json", *labels, value=0)
+    words = (log("log.txt", "", "", gpus=gpus), "--metrics", path, "--mail", "texts")
+    text = told(gpuplan, *words)
+    assert "Nothing is known of what GPUs did" in text
+    assert "wrote 0 texts to texts" in text
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
