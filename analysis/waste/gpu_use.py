@@ -109,8 +109,10 @@ def _seen_s(
     stands = np.append(0.0, np.cumsum(np.minimum(np.diff(time_s), most_s)))
     inside = time_s.size - 1
     begin, end = np.minimum(first, inside), np.clip(last - 1, 0, inside)
-    edges = [time_s[begin] - from_s, until_s - time_s[end]]
-    return stands[end] - stands[begin] + sum(np.clip(edge, 0.0, most_s) for edge in edges)
+    before_s = np.clip(time_s[begin] - from_s, 0.0, most_s)
+    after_s = np.clip(until_s - time_s[end], 0.0, most_s)
+    seen_s: FloatArray = stands[end] - stands[begin] + before_s + after_s
+    return seen_s
 
 
 def _lost(series: MetricSeries, start_s: IntArray, end_s: IntArray) -> IntArray:
