@@ -145,21 +145,21 @@ def _add(gpus: _Gpus, job: int, data: bytes) -> int:
         nodes = _nodes(text)
     except (zlib_error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNREADABLE
-    gpus.nodes[job] = ",".join(
-        [name for name, node in nodes.items() if node.gpu_utilization is not None]
-    )
-    for node in nodes.values():
+    told = []
+    for host, node in nodes.items():
         percent, used, total = node.gpu_utilization, node.gpu_used_memory, node.gpu_total_memory
         if percent is None:
             continue
-        names = list(percent)
-        if used is None or total is None or list(used) != names or list(total) != names:
+        told.append(host)
+        names = [*percent]
+        if used is None or total is None or [*used] != names or [*total] != names:
             percent, used, total = _aligned(gpus, job, percent, used or {}, total or {})
         gpus.job.append(job)
         gpus.count.append(len(percent))
-        gpus.percent.extend(percent.values())
-        gpus.used.extend(used.values())
-        gpus.total.extend(total.values())
+        gpus.percent += percent.values()
+        gpus.used += used.values()
+        gpus.total += total.values()
+    gpus.nodes[job] = told[0] if len(told) == 1 else ",".join(told)
     return READ
 
 
