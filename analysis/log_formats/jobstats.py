@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from zlib import decompressobj
 from zlib import error as zlib_error
 
@@ -59,6 +60,8 @@ nodes with counters, with commas between them."""
 SUMMARY = pl.Struct(FIELDS)
 
 Counters = dict[str, float | None]
+ONE_AT_A_TIME = Lock()
+"""Threads that unpack summaries at once would hand over the interpreter at each of them."""
 
 
 class _Node(msgspec.Struct, gc=False):
@@ -116,9 +119,10 @@ def summaries(comments: pl.Series) -> pl.Series:
         decoded = decoded.scatter(at_nulls, again.str.decode("base64", strict=False))
     data = decoded.to_list()
     gpus = _Gpus()
-    for job in np.flatnonzero(status == UNREADABLE).tolist():
-        if data[job]:
-            status[job] = _add(gpus, job, data[job])
+    with ONE_AT_A_TIME:
+        for job in np.flatnonzero(status == UNREADABLE).tolist():
+            if data[job]:
+                status[job] = _add(gpus, job, data[job])
     columns = _columns(gpus, len(packed))
     status[(status == READ) & ~(columns["known"] > 0)] = WITHOUT_GPUS
     values: dict[str, pl.Series] = {}
