@@ -440,6 +440,17 @@ def test_a_field_that_is_true_or_false_is_compared_with_one_of_these(condition, 
         assert gate.detail.startswith(f"confirmed is {str(value).lower()}, limit ")
 
 
+def test_a_field_of_a_group_that_is_null_has_no_value():
+    results = {"holdout": None, "usd": 1.0}
+    conditions = ["holdout.saved == false", "plan.holdout.plan.usd_per_month > $3"]
+    for gate in check(results, conditions, "plan"):
+        assert gate.state == "unchecked" and gate.detail.endswith(" has no value")
+    (wrong,) = check(results, ["usd.saved == false"])
+    assert wrong.state == "error" and "no field 'usd.saved'" in wrong.detail
+    (other,) = check({"holdout": {"saved": True}}, ["holdout.saved == false"])
+    assert (other.state, other.path) == ("passed", "holdout.saved")
+
+
 def test_true_and_false_have_no_order_and_are_no_numbers():
     (ordered,) = check({"confirmed": True}, ["confirmed < true"])
     assert ordered.state == "error" and "compared with == or !=" in ordered.detail

@@ -49,6 +49,7 @@ def test_two_plans_are_told_apart_by_market_and_type(gpuplan, plans):
     assert "different logs" not in gpuplan("diff", plans / "old.toml", plans / "old.toml")[2]
     out = " ".join(gpuplan("diff", plans / "old.toml", plans / "new.toml")[1].split())
     assert "monthly cost" in out and "GPUs, committed" in out
+    assert "Monthly cost rose" in out and "GPUs of" not in out  # the whole before its rows
 
 
 def test_a_plan_and_its_json_are_one_document(gpuplan, plans):

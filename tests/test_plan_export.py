@@ -129,6 +129,42 @@ def test_whatif_replays_the_exported_site(gpuplan, tmp_path):
     assert code == 0, err
 
 
+@pytest.mark.compiled
+def test_limits_of_an_exported_site_are_those_that_jobs_wait_for(gpuplan, tmp_path):
+    """Fewer GPUs in the plan, or in the limit of one of its QOS, make jobs wait in `whatif`."""
+    site = Path(str(files("gpuplan.sample_traces"))) / "slurm_site"
+    log, twin, planned = site / "sacct.txt", tmp_path / "twin.toml", tmp_path / "planned.toml"
+    rules = [
+        line for line in (site / "slurm.conf").read_text().splitlines()
+        if not line.startswith(("Partition", "Include"))
+    ]  # fmt: skip
+
+    def conf_of(name, *words):
+        code, _, err = gpuplan("plan", log, *BOTH, *words, "--export", "slurm", "-o", name)
+        assert code == 0, err
+        lines = [*rules, "Include plan.conf", "PartitionName=debug Nodes=h100-pool-1"]
+        (name / "slurm.conf").write_text("\n".join(lines) + "\n")
+        return name / "slurm.conf"
+
+    def verdict(*words):
+        code, out, err = gpuplan("whatif", log, *words, "--output-format", "json")
+        assert code == 0, err
+        (change,) = json.loads(out)["results"]["changes"]
+        return change["verdict"]
+
+    given = ("--slurm-conf", site / "slurm.conf", "--sacctmgr", site / "qos.txt")
+    assert gpuplan("calibrate", log, *given, "-o", twin)[0] == 0
+    free = conf_of(tmp_path / "free")
+    few = conf_of(tmp_path / "few", "--cluster", "h100=3x8,a100=4x4")
+    assert verdict("--twin", twin, "--slurm-conf", free) == "shorter"  # than on today's nodes
+    assert verdict("--twin", twin, "--slurm-conf", few) == "longer"
+    given = ("--slurm-conf", free, "--sacctmgr", tmp_path / "free" / "qos.txt")
+    assert gpuplan("calibrate", log, *given, "-o", planned)[0] == 0
+    limits = ("--twin", planned, "--level", "limits", "--set")
+    assert verdict(*limits, "qos.a100.GrpTRES.gpu=8") == "longer"  # of 50 that it asks for
+    assert verdict(*limits, "qos.a100.GrpTRES.gpu=51") == "no change"
+
+
 def test_quotas_of_kueue_add_up_to_the_plan(exported):
     folder, results = exported("kueue")
     document = json.loads((folder / "kueue.json").read_text())

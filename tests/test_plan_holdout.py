@@ -12,7 +12,7 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
-from gpuplan.planner.plan.holdout import TimePart, hold_out, later_part, weights_in
+from gpuplan.planner.plan.holdout import hold_out, later_part
 from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
@@ -23,6 +23,7 @@ from gpuplan.planner.plan.targets import (
     time_text,
     write_target,
 )
+from gpuplan.planner.plan.time_part import TimePart, weights_in
 
 pytestmark = pytest.mark.kernels
 HOUR, DAY = 3600.0, 86400.0
@@ -283,3 +284,28 @@ def test_json_has_the_replays(gpuplan, tmp_path):
     (target,) = results["targets"]
     assert (target["limit_s"], target["value_s"]) == (3 * HOUR, results["replay"]["mean_time_s"])
     assert results["holdout"]["plan"]["p95_wait_s"] == 90
+
+
+def test_gates_on_a_plan_that_was_not_tried_fail(gpuplan, tmp_path):
+    """Nothing held out, or one week only: that is not confirmed, for any gate and document."""
+    submit = [DAY * day + s for day in range(20) for s in (0, 0, 3 * HOUR)]
+    path = write_trace(tmp_path / "t.parquet", submit, [4 * HOUR, HOUR, HOUR] * 20)
+    week = write_trace(tmp_path / "week.parquet", submit[:9], [4 * HOUR, HOUR, HOUR] * 3)
+    prices = ("--commit", "0.1", "--on-demand", "1.29")
+    assert gpuplan("plan", path, *prices, "--fail-if", "confirmed == false")[0] == 0
+    for words in ((path, *prices, "--holdout", "0%"), (week, *prices)):
+        for gate in ("confirmed == false", "plan.confirmed != true"):
+            code, _, err = gpuplan("plan", *words, "--fail-if", gate, "--allow-unchecked")
+            assert code == 1 and "gate tripped" in err and "confirmed is false" in err
+        gate = ("--fail-if", "holdout.saved == false")
+        code, _, err = gpuplan("plan", *words, *gate)
+        assert code == 1 and "gate not checked: holdout.saved == false" in err
+        code, _, err = gpuplan("plan", *words, *gate, "--allow-unchecked")
+        assert code == 0 and "is not checked" in err
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text(
+        f"[workload]\ntrace = '{week}'\n\n[study.plan]\ncommit = 0.1\non_demand = 1.29\n\n"
+        "[gates]\nfail_if = ['plan.confirmed == false']\n"
+    )
+    code, _, err = gpuplan("run", scenario, "--no-cache")
+    assert code == 1 and "gate tripped: plan.confirmed == false" in err

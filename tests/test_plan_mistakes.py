@@ -1,9 +1,10 @@
 """Bad input to ``gpuplan plan``: what was found, what was expected, the next step, and the code."""
 
 import json
+from datetime import timedelta
 
 import pytest
-from support_traces import write_trace
+from support_traces import START, write_trace
 
 pytestmark = pytest.mark.kernels
 HOUR, DAY = 3600.0, 86400.0
@@ -194,3 +195,42 @@ def test_an_export_in_a_document_is_refused(gpuplan, days, tmp_path):
     words = ("report", days, "--study", "plan", "--set", "plan.export=csv", "-o", tmp_path / "r")
     code, _, err = gpuplan(*words)
     assert code == 2 and "no option 'export' here: where a result goes is for the document" in err
+
+
+def test_a_bound_below_todays_times_names_the_least_that_can_be_had(gpuplan, days):
+    def refused(*words):
+        code, _, err = gpuplan("plan", days, *BOTH, *words)
+        return code, " ".join(err.split())
+
+    code, err = refused("--slower", "0.9x")  # no route is faster than as recorded
+    assert code == 4 and "the jobs of all, 1 GPU take at least 1 times as long as recorded" in err
+    assert "next: --slower 1x, or a --speedup with wider widths" in err
+    # the short jobs on 8 GPUs run 8 ** 0.8 times as fast, after 60 s to change widths
+    wider = ("--speedup", "power:0.8")
+    least = 8**-0.8 + 60 / HOUR
+    code, err = refused("--slower", "0.19x", *wider)
+    assert code == 4 and f"at least {least:.3g} times" in err
+    (following,) = [word for word in err.split() if word.startswith("0.") and word.endswith("x,")]
+    assert least <= float(following[:-2]) < least + 0.01
+    assert refused("--slower", following[:-1], *wider)[0] == 0
+    for text in ("0x", "-1x", "infx"):
+        code, err = refused(f"--slower={text}")
+        assert code == 2 and "above 0, such as 1.25x" in err
+
+
+def test_a_period_chooses_whole_jobs_by_their_submission(gpuplan, tmp_path):
+    """A job of three days at the begin of each week: one runs into the period, one out of it."""
+    submit = [7 * DAY * week for week in range(4)]
+    path = write_trace(tmp_path / "t.parquet", submit, [3 * DAY] * 4)
+    period = [(START + timedelta(days=days)).isoformat() for days in (1, 15)]
+    words = ("--from", period[0], "--to", period[1], "--output-format", "json")
+    code, out, err = gpuplan("plan", path, *BOTH, *words)
+    assert code == 0, err
+    results = json.loads(out)["results"]
+    assert results["jobs"] == 2  # of days 7 and 14, each with all of its run
+    assert results["today"]["mean_time_s"] == 3 * DAY
+    assert results["today"]["mean_gpus"] == pytest.approx(6 / 10)  # from day 7 to day 17
+    code, out, _ = gpuplan("plan", "--help-all")
+    text = " ".join(out.split())
+    assert "--from TIME Use only jobs submitted at this time (UTC) or later, with all of" in text
+    assert "runs are cut" not in text

@@ -1,12 +1,16 @@
 """Plans for logs with waits: today's bill has them, and that of jobs that all start at once not."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support_traces import write_trace
 
 from gpuplan.cli.formats.units import show_share
+from gpuplan.cli.tables.plan_tables import over_budget, saving_between
+from gpuplan.planner.plan.confirmation import failures
+from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
 
 pytestmark = pytest.mark.kernels
 HOUR, DAY = 3600.0, 86400.0
@@ -77,6 +81,8 @@ def test_dollars_and_markets_under_a_cap_are_those_of_the_replay(gpuplan, queued
     # the first part has 17 of these days in 70% of the time
     first = MONTH_H * 1.29 * 2 * 6 * 17 / (0.7 * window_h)
     assert results["holdout"]["capped_usd_per_month"] == pytest.approx(first)
+    # of the program's 4 GPUs that are rented; its bins hide a little
+    assert results["holdout"]["capped_share"] == pytest.approx(0.5, rel=0.01)
     (decision,) = [row for row in results["decisions"] if row["name"] == "on_demand"]
     assert decision["time_share"] == rented["time_share"]
     text = headline_of(gpuplan, queued, *words)
@@ -89,6 +95,21 @@ def test_a_cap_that_is_owned_rents_nothing(gpuplan, queued):
     assert text.startswith("The 2 GPUs owned are enough: no GPU needs to be bought or rented.")
     results = results_of(gpuplan, queued, *OWNED, "--cluster", "2")
     assert results["usd_per_month"] == 0 and results["confirmed"] is True
+
+
+def test_owned_gpus_that_make_jobs_wait_are_not_called_enough(gpuplan, tmp_path):
+    """One GPU for two jobs at a time, which ran side by side: the second one waits 6 h."""
+    path = write_trace(
+        tmp_path / "pairs.parquet",
+        [DAY * day for day in range(24) for _ in range(2)],
+        [6 * HOUR] * 48,
+        gpu_type=["A100"] * 48,
+        queue_s=[0.0] * 48,
+    )
+    words = ("--owned", "A100=1", "--cluster", "1", "--slower", "none", "--holdout", "40%")
+    text = headline_of(gpuplan, path, *PRICES, *words)
+    said = "With the 1 GPU owned alone nothing is bought or rented, for 3 h more time per job."
+    assert text.startswith(said)
 
 
 def test_a_cap_over_the_peak_changes_nothing(gpuplan, queued):
@@ -206,3 +227,120 @@ def test_a_plan_for_nothing_saves_all_of_todays_bill(gpuplan, tmp_path):
     )
     text = headline_of(gpuplan, path, *OWNED, "--cluster", "2", "--holdout", "0%")
     assert "for $0.00 a month, 100.0% less than today's $20.05" in text
+
+
+def test_work_that_a_cap_puts_off_until_after_the_log_is_paid(gpuplan, tmp_path):
+    """Two jobs of 10 days are there at once; on one GPU the second runs after the log's end."""
+    path = write_trace(tmp_path / "two.parquet", [0.0, 0.0], [10 * DAY] * 2)
+    words = (path, "--on-demand", "1", "--commit", "5", "--provision-delay", "0")
+    words = (*words, "--release-delay", "0", "--cluster", "1")
+    results, text = results_of(gpuplan, *words), headline_of(gpuplan, *words)
+    assert results["usd_per_month"] == pytest.approx(2 * MONTH_H)  # as without the cap
+    assert results["replay"]["usd_per_month"] == results["usd_per_month"]
+    assert results["cost_steps"][-1]["usd_per_month"] == results["usd_per_month"]
+    assert sum(use["usd_per_month"] for use in results["markets"]) == results["usd_per_month"]
+    (cap,) = [cap for cap in results["caps"] if cap["is_chosen"]]
+    assert cap["usd_per_month"] == pytest.approx(results["usd_per_month"])
+    assert results["replay"]["drain_s"] == pytest.approx(10 * DAY)
+    assert "about the same as all on demand as recorded" in text
+    code, _, err = gpuplan("plan", *words, "--budget", "$1400/month")
+    assert code == 4 and "under --cluster the cheapest plan costs $1,461 a month" in err
+
+
+def test_the_end_of_jobs_after_the_log_is_told(gpuplan, tmp_path):
+    """One GPU is committed to and takes both jobs; the second one is not on demand then."""
+    path = write_trace(tmp_path / "two.parquet", [0.0, 0.0], [10 * DAY] * 2)
+    words = (path, "--on-demand", "1", "--commit", "0.5", "--cluster", "1")
+    results, text = results_of(gpuplan, *words), headline_of(gpuplan, *words)
+    assert results["usd_per_month"] == pytest.approx(2 * 0.5 * MONTH_H)  # for twice the time
+    late = "Jobs that wait run on for 10 d after the log: the dollars count that time too"
+    assert f"If no job waited under the cap, it would cost $1,100 a month. {late}" in text
+    free = results_of(gpuplan, path, *words[1:-2])
+    assert free["replay"]["drain_s"] == 0 and free["is_capped"] is False
+
+
+def test_a_range_of_savings_says_more_and_less_as_its_saving_does():
+    def words(low, high, saving, failed=0):
+        none = PlanRange(0.0, 0.0)
+        intervals = PlanIntervals(20, failed, 5, True, 604_800.0, (), none, none, None, None)
+        return saving_between(intervals, PlanRange(low, high), saving)
+
+    of = " in 20 resamples of its weeks)"
+    assert words(0.1, 0.2, 0.15) == f" (10.0 to 20.0%{of}"
+    assert words(-1.872, -0.601, -0.979) == f" (60.1 to 187.2%{of}"  # more than
+    assert words(-0.02, 0.03, 0.01) == f" (2.0% more to 3.0% less{of}"
+    assert words(0.001, 0.02, 0.001) == f" (0.1 to 2.0% less{of}"  # about the same as
+    assert words(-0.02, -0.001, 0.0) == f" (0.1 to 2.0% more{of}"
+    assert words(-0.001, 0.002, 0.0) == ""
+    of = " in 15 of 20 resamples of its weeks; no plan meets the limits in the others)"
+    assert words(0.1, 0.2, 0.15, failed=5) == f" (10.0 to 20.0%{of}"
+
+
+def test_what_was_not_replayed_for_a_target_need_not_meet_it(gpuplan, tmp_path):
+    """Jobs of 2 h one after the other: each waits 90 s for a rented GPU."""
+    path = write_trace(tmp_path / "t.parquet", [4 * HOUR * n for n in range(180)], [2 * HOUR] * 180)
+    words = (path, "--commit", "0.9", "--on-demand", "1.29", "--target", "p95_wait <= 10s")
+    text = headline_of(gpuplan, *words)
+    assert "more than all on demand as recorded, which need not meet the target" in text
+    (row,) = [r for r in results_of(gpuplan, *words)["decisions"] if r["name"] == "committed"]
+    assert row["is_for_target"] is True  # no dollars ask for a GPU in use half of the time
+    assert "need not" not in headline_of(gpuplan, *words[:-2])
+    (row,) = [r for r in results_of(gpuplan, *words[:-2])["decisions"] if r["name"] == "committed"]
+    assert row["is_for_target"] is False
+
+
+def test_what_a_plan_with_terms_is_compared_with_has_them(gpuplan, tmp_path):
+    """6 GPUs are committed to for a year, of which a longer log needs 2."""
+    file = tmp_path / "plan.toml"
+    words = ("--commit", "0.9:1y,0.8:3y", "--on-demand", "1.29")
+    first = write_trace(tmp_path / "a.parquet", [DAY * n for n in range(5)], [DAY] * 5, [6.0] * 5)
+    assert gpuplan("plan", first, *words, "-o", file)[0] == 0
+    longer = write_trace(tmp_path / "b.parquet", [DAY * n for n in range(8)], [DAY] * 8, [2.0] * 8)
+    code, out, err = gpuplan("plan", longer, "--keep", file)
+    text = " ".join(out.split())
+    assert code == 0, err
+    assert "as renting all above the commitments that go on as recorded." in text
+    assert "6 in every resample; for 3 years" in text
+    assert "for 1 year" not in text  # nothing is bought for it
+
+
+def test_demand_that_falls_under_a_cap_is_no_failure(gpuplan, tmp_path):
+    """Three jobs a day wait for 4 GPUs, and in the part held out one a day, for less money."""
+    days = [day for day in range(30) for _ in range(3 if day < 21 else 1)]
+    path = write_trace(
+        tmp_path / "falls.parquet", [DAY * day for day in days], [6 * HOUR] * 72, [2.0] * 72
+    )
+    words = (path, "--commit", "1.2", "--on-demand", "1.29", "--cluster", "4")
+    results = results_of(gpuplan, *words)
+    assert results["is_capped"] is True and results["confirmed"] is True
+    holdout = results["holdout"]
+    assert holdout["plan"]["usd_per_month"] < holdout["capped_usd_per_month"] / 2
+
+
+def test_dollars_under_a_cap_lie_between_the_programs_and_their_share():
+    def failed(usd, share):
+        plan = SimpleNamespace(usd_per_month=usd, program_usd_per_month=100.0)
+        part = SimpleNamespace(plan=plan, capped_share=share, share=0.3, value_s=None)
+        part.target_s = None
+        return failures(part, None)
+
+    for usd, share in ((109, None), (91, None), (46, 0.5), (75, 0.5), (109, 0.5), (129, 1.2)):
+        assert failed(usd, share) == []
+    (low,), (high,) = failed(44, 0.5), failed(112, 0.5)
+    assert "-12% against the $50 expected under the cap" in low
+    assert "+12% against the program's $100" in high
+    assert "-11% against the program's $100" in failed(89, None)[0]
+
+
+def test_a_plan_over_its_budget_says_so():
+    def words(usd, is_capped=False):
+        results = SimpleNamespace(usd_per_month=usd, is_capped=is_capped)
+        return over_budget(results, "$60000/month")
+
+    assert words(59_000.0) == words(60_200.0) == ""
+    assert (
+        words(62_000.0)
+        == ", 3.3% over the budget of $60,000 since jobs split less evenly than shares"
+    )
+    capped = ", 10.0% over the budget of $60,000 in the replay under the cap"
+    assert words(66_000.0, is_capped=True) == capped

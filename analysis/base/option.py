@@ -94,6 +94,7 @@ class Group:
         rare: fields that it leaves out.
         with_null: fields that JSON has also where they are None.
         in_json: whether JSON has them.
+        helps: fields with another text of help, where they mean something else to this request.
     """
 
     without: tuple[str, ...] = ()
@@ -101,6 +102,7 @@ class Group:
     rare: tuple[str, ...] = ()
     with_null: tuple[str, ...] = ()
     in_json: bool = True
+    helps: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ def _declared(kind: type, path: tuple[str, ...], group: Group) -> Iterator[Decla
                 default = member.default_factory()
             opt = replace(
                 opt,
+                help=dict(group.helps).get(member.name, opt.help),
                 key=opt.key if group.in_json else None,
                 omitted=opt.omitted and member.name not in group.with_null,
                 common=(opt.common or member.name in group.common)
@@ -206,9 +209,12 @@ def request_of(kind: type, values: Mapping[tuple[str, ...], Any]) -> Any:
             single[path[0]] = value
         else:
             nested.setdefault(path[0], {})[path[1:]] = value
-    hints = get_type_hints(kind)
+    hints = _hints_of(kind)
     groups = {name: request_of(hints[name], inner) for name, inner in nested.items()}
     return kind(**single, **groups)
+
+
+_hints_of = cache(get_type_hints)  # evaluates every annotation again, for each request
 
 
 def read_value(option: Declared, value: Any) -> Any:

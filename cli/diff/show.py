@@ -139,7 +139,7 @@ def _other_windows(comparison: DocumentDiff) -> list[str]:
 def headline_of(
     comparison: DocumentDiff, matter: Sequence[Change], changed: int, tolerance: float
 ) -> str:
-    """Return the answer in a sentence: the largest change of each subject that has one."""
+    """Return the answer: the largest change of each subject, of the whole before that of rows."""
     within = f"more than {_percent(tolerance)}" if tolerance else "any amount"
     count = len(comparison.numbers)
     if not changed and not comparison.answers and not comparison.only:
@@ -156,7 +156,8 @@ def headline_of(
         changes = [change for change in matter if _subject(comparison, change)[0] == subject]
         moved = [change for change in changes if change.is_above(tolerance)]
         if moved:
-            moves.append(_moved(comparison, max(moved, key=_size)))
+            largest = max(moved, key=lambda change: (not change.rows, _size(change)))
+            moves.append(_moved(comparison, largest))
         elif changes:
             same_as.append(subject)
     numbers = f"{changed:,} of {count:,} numbers" if changed else "No number"

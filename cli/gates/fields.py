@@ -176,6 +176,8 @@ class Numbers:
     def named(self, name: str) -> tuple[str, list[ResultField]]:
         """Return the path of the field that a name means, and its numbers.
 
+        A field of a group that is null has no value: ``holdout.saved`` where nothing was held out.
+
         Args:
             name: a path, its end, either without units; rows in brackets, as in
                 ``policies[allpass].cost``.
@@ -186,8 +188,18 @@ class Numbers:
             UsageError: several fields, or a group of them.
         """
         bare, wanted = _selectors(name)
-        path = _lookup(self.by_path, bare)
+        try:
+            path = _lookup(self.by_path, bare)
+        except NoField:
+            if wanted or not any(self._is_null(group) for group in groups_of(bare)):
+                raise
+            return bare, [ResultField(bare, (), None)]
         return path, self._chosen(path, wanted)
+
+    def _is_null(self, path: str) -> bool:
+        """Return whether there is a field with no value in any row."""
+        entries = self.by_path.get(path, [])
+        return bool(entries) and all(entry.value is None for entry in entries)
 
     def replayed(self, planned: ResultField) -> ResultField | None:
         """Return the same figure in the replay beside it; None where there is none."""

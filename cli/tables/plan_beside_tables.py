@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_share
+from gpuplan.cli.formats.units import (
+    show_about_usd,
+    show_duration,
+    show_number,
+    show_price,
+    show_share,
+)
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.lending import PlanLending
@@ -33,8 +39,9 @@ def services_table(services: PlannedServices) -> Table:
 
 def lending_table(lending: PlanLending) -> Table:
     """Return what can be lent of the idle GPUs."""
+    price = show_price(lending.usd_per_gpu_h)
     return table(
-        f"Idle GPUs to lend at ${lending.usd_per_gpu_h:g} per GPU-hour: no part of the bill",
+        f"Idle GPUs to lend at {price} per GPU-hour: no part of the bill",
         lending.types,
         {"name": "GPU" if any(each.name for each in lending.types) else ""},
         Column("pool_gpus", "owned, committed", show_number),

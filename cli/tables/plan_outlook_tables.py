@@ -36,6 +36,8 @@ WORDS = {
     "deferred": "deferred",
 }
 LEVERS = {"serverless": "containers"}
+CENT = 0.005
+"""Dollars; a term whose plan differs by less buys nothing that is new."""
 MOST_CLASSES = 2
 """Named in a cell."""
 ALMOST = 1.005
@@ -99,7 +101,8 @@ def decided_by(
         if use is None or not use.mean_gpus:
             return "not needed"
         share = decision.time_share or 0.0
-        return f"rented {share:.0%} of the time, peak {show_duration(use.peak_s)} after the start"
+        percent = f"{share:.0%}" if share >= 0.01 else "under 1%"
+        return f"rented {percent} of the time, peak {show_duration(use.peak_s)} after the start"
     if decision.name == "deferred":
         return f"{counted(decision.jobs or 0, 'job')} may wait for idle GPUs"
     if not decision.jobs:
@@ -135,6 +138,8 @@ def _why_committed(
     if decision.is_capped:
         return "as many as --cluster allows"
     pays = f"pays above {decision.pays_above_share:.0%} use"
+    if decision.is_for_target:
+        return f"as many as the target asks for; {pays}"
     if use is None:
         if decision.pays_above_share >= 1:
             return "no cheaper than on demand"
@@ -142,6 +147,8 @@ def _why_committed(
     committed = intervals.committed if intervals is not None else ()
     for row in committed:
         if row.gpu_type == decision.gpu_type:
+            if round(row.low_gpus) == round(row.high_gpus):
+                return f"{pays}; {show_number(round(row.low_gpus))} in every resample"
             return f"{pays}; {_gpus(row.low_gpus, row.high_gpus)} in resamples"
     return pays
 
@@ -160,6 +167,8 @@ def _terms_words(decision: DecidedPart, use: MarketUse | None) -> str:
     for other in decision.other_terms:
         name = f"for {term_words(other.name)}" if other.name else "without a term"
         if other.gpus is None or other.more_usd_per_month is None:
+            continue
+        if abs(other.more_usd_per_month) < CENT:
             continue
         more = f"{show_about_usd(abs(other.more_usd_per_month))} a month"
         less = "more" if other.more_usd_per_month >= 0 else "less"
@@ -243,7 +252,7 @@ def assumptions_table(results: PlanResults) -> Table:
         return f"{'losses of a spot node' if row.name == 'spot_losses' else 'speedup'} {row.value}"
 
     return table(
-        "If an assumption is wrong",
+        "If an assumption is wrong: this plan may break its bounds then, the best one keeps them",
         results.outlook.assumptions,
         Column("assumption", "if", read=assumption),
         {"usd_per_month": "this plan, $/month"},
@@ -253,11 +262,20 @@ def assumptions_table(results: PlanResults) -> Table:
 
 
 def resampled_words(intervals: PlanIntervals) -> str:
-    """Return what the resamples are of: ``20 resamples of its weeks``."""
+    """Return what the resamples are of: ``20 resamples of its weeks``.
+
+    Resamples whose limits no plan meets are in no range, which is then said.
+    """
     blocks = (
         "its weeks" if intervals.is_weeks else f"blocks of {show_duration(intervals.block_s, 2)}"
     )
-    return f"{intervals.resamples} resamples of {blocks}"
+    if not intervals.failed:
+        return f"{intervals.resamples} resamples of {blocks}"
+    met = intervals.resamples - intervals.failed
+    return (
+        f"{met} of {intervals.resamples} resamples of {blocks}; no plan meets the limits in the "
+        "others"
+    )
 
 
 def slower_words(results: PlanResults, slower: float | None) -> str:

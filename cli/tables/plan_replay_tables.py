@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
@@ -107,6 +108,8 @@ def today_name(results: PlanResults, committed_gpus: float | None) -> str:
 def at_once_name(results: PlanResults) -> str:
     """Return how the jobs run on demand with no wait, which is not as recorded if they waited."""
     name = today_name(results, None)
+    if results.today.going_on_gpus:
+        name = "renting all above the commitments that go on as recorded"
     if not results.today.has_waits:
         return name
     return f"{name.removesuffix(' as recorded')} if every job started at once"
@@ -133,7 +136,13 @@ def gap_text(results: PlanResults) -> str:
             for step in reversed(results.cost_steps)
             if step.name in WITHOUT_WAITS
         )
-        return f"If no job waited under the cap, it would cost {show_about_usd(usd)} a month."
+        late = ""
+        if replay.drain_s >= HOUR_S:
+            late = (
+                f" Jobs that wait run on for {show_duration(replay.drain_s)} after the log: the "
+                "dollars count that time too, with the commitments."
+            )
+        return f"If no job waited under the cap, it would cost {show_about_usd(usd)} a month.{late}"
     gap = replay.usd_per_month / value - 1
     shares = [(step.name, step.change_usd_per_month / value) for step in results.cost_steps]
     reasons = [f"{share:+.1%} {STEPS[name][1]}" for name, share in shares if abs(share) >= SAME]
@@ -190,7 +199,7 @@ def holdout_table(results: PlanResults) -> Table:
 def caps_table(results: PlanResults) -> Table:
     """Return the plan under caps."""
     return table(
-        "With at most so many GPUs, replayed",
+        "With at most so many GPUs, replayed until the last job ends",
         results.caps,
         Column("gpus", "GPUs", show_number),
         Column("usd_per_month", "$/month", show_about_usd),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import (
@@ -20,6 +21,7 @@ from gpuplan.cli.tables.plan_replay_tables import (
     confirmed_text,
     today_name,
 )
+from gpuplan.planner.frontier.budget import parse_budgets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,12 @@ if TYPE_CHECKING:
 MOST_NAMED = 6
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""
+ENOUGH = 1.1
+"""GPUs under which jobs take longer, in times of today's, are not called enough."""
+WAIT = "wait"
+"""In each target of waits, which no program knows."""
+UNSEEN = 0.0005
+"""A smaller share is shown as 0.0%."""
 
 
 def levers_table(results: PlanResults) -> Table:
@@ -119,17 +127,17 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
     if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
         cost += f" ({show_about_usd(replay_usd)} in the replay)"
-    cost += (
-        _beside_recorded(results)
-        if has_budget
-        else f"{_against_today(results)}{_compared(results)}"
-    )
+    if request.budget is None:
+        cost += f"{_against_today(results)}{_compared(results)}"
+    else:
+        cost += f"{over_budget(results, request.budget)}{_beside_recorded(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
-        commit, cost = (
-            f"The {owned:,.0f} GPUs owned are enough:",
-            "no GPU needs to be bought or rented",
-        )
+        commit = f"The {owned:,.0f} GPUs owned are enough:"
+        cost = "no GPU needs to be bought or rented"
+        if _planned_s(results) > ENOUGH * results.today.mean_time_s:
+            commit = f"With the {counted(int(owned), 'GPU')} owned alone"
+            cost = f"nothing is bought or rented{_changed_time(results)}"
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
 
@@ -156,6 +164,20 @@ def _and(names: Sequence[str]) -> str:
         return listed(names, MOST_NAMED)
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def over_budget(results: PlanResults, budget: str) -> str:
+    """Return by how much the jobs as assigned, or replayed under a cap, cost more than a budget."""
+    limit_usd = sum(each.usd_per_h or 0.0 for each in parse_budgets(budget)) * MONTH_H
+    over = results.usd_per_month / limit_usd - 1 if limit_usd else 0.0
+    if over <= SAME:
+        return ""
+    why = (
+        "in the replay under the cap"
+        if results.is_capped
+        else "since jobs split less evenly than shares"
+    )
+    return f", {show_share(over)} over the budget of {show_about_usd(limit_usd)} {why}"
 
 
 def _beside_recorded(results: PlanResults) -> str:
@@ -188,7 +210,9 @@ def _against_today(results: PlanResults) -> str:
         return f", about the same as today{changed}"
     if change < today.usd_per_month:
         usd = show_about_usd(today.usd_per_month)
-        return f", {_saving(-change / today.usd_per_month)} today's {usd}{changed}"
+        has_owned = any(use.name == "owned" for use in results.markets)
+        rented = "above the owned GPUs" if has_owned else "on demand"
+        return f", {_saving(-change / today.usd_per_month)} today's {usd} {rented}{changed}"
     return f", {show_about_usd(change)} a month more than today{changed}"
 
 
@@ -251,7 +275,7 @@ def _deferred_words(results: PlanResults) -> str:
     wait_s = None if results.replay is None else results.replay.deferred_wait_s
     if wait_s is None:
         return ""
-    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} in the mean."
+    return f" The {results.deferred_jobs:,} deferred wait {show_duration(wait_s)} on average."
 
 
 def _assumed(results: PlanResults) -> str:
@@ -280,21 +304,45 @@ def _compared(results: PlanResults) -> str:
     if is_only_rented and rented:
         sure = None if intervals is None else intervals.saving_over_on_demand_share
         saving = 1 - results.usd_per_month / rented
-        return f"{beside}{_saving(saving)} {at_once_name(results)}{_resampled(intervals, sure)}"
+        between = saving_between(intervals, sure, saving)
+        compared = f"{_saving(saving)} {at_once_name(results)}"
+        return f"{beside}{compared}{_untried(results, '')}{between}"
     if results.saving_share is None:
         return ""
     sure = None if intervals is None else intervals.saving_share
     saved = _saving(results.saving_share)
     each = ", each started at once" if results.today.has_waits else ""
     best = f"the best commitment with jobs as recorded{each}"
-    return f"{beside}{saved} {best}{_resampled(intervals, sure)}"
+    between = saving_between(intervals, sure, results.saving_share)
+    return f"{beside}{saved} {best}{_untried(results, WAIT)}{between}"
 
 
-def _resampled(intervals: PlanIntervals | None, saving: PlanRange | None) -> str:
-    """Return the interval of a saving in brackets, and what it is over."""
-    if intervals is None or saving is None or max(abs(saving.low), abs(saving.high)) < SAME:
+def _untried(results: PlanResults, of_measure: str) -> str:
+    """Return that what the plan is compared with was not replayed for the target, if so.
+
+    Jobs that all start at once, which is said where the log has waits, wait for nothing.
+    """
+    is_untried = any(of_measure in target.text for target in results.targets)
+    is_untried = is_untried and not results.today.has_waits
+    return ", which need not meet the target" if is_untried else ""
+
+
+def saving_between(intervals: PlanIntervals | None, sure: PlanRange | None, saving: float) -> str:
+    """Return the interval of a saving in brackets, and what it is over.
+
+    It says "more" or "less" where the words before it do not.
+    """
+    if intervals is None or sure is None or max(abs(sure.low), abs(sure.high)) < SAME:
         return ""
-    between = show_between(saving.low, saving.high, show_share)
+    low, high = sure.low, sure.high
+    if low <= -UNSEEN and high >= UNSEEN:
+        between = f"{show_share(-low)} more to {show_share(high)} less"
+    elif high >= UNSEEN:
+        less = "" if saving >= SAME else " less"
+        between = f"{show_between(max(0.0, low), high, show_share)}{less}"
+    else:
+        more = "" if saving <= -SAME else " more"
+        between = f"{show_between(max(0.0, -high), -low, show_share)}{more}"
     return f" ({between} in {resampled_words(intervals)})"
 
 

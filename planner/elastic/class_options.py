@@ -71,14 +71,19 @@ def parse_weights(texts: Sequence[str], flag: str = "--weight") -> dict[str, flo
     return weights
 
 
-def parse_slower(text: str, flag: str = "--slower") -> float:
-    """Return the times of ``1.25x``. Raises `UsageError` for other texts, and below 1."""
+def parse_slower(text: str, flag: str = "--slower", *, may_be_faster: bool = False) -> float:
+    """Return the times of ``1.25x``. Raises `UsageError` for other texts, and below 1.
+
+    With ``may_be_faster`` a bound below 1, but above 0, asks for shorter times than recorded.
+    """
     match = SLOWER.fullmatch(text.strip())
     times = 0.0 if match is None else float(match["times"])
-    if not 1 <= times < float("inf"):
+    is_enough = times > 0 if may_be_faster else times >= 1
+    if not is_enough or times == float("inf"):
+        least = "above 0" if may_be_faster else "at least 1"
         raise UsageError(
             f"{flag} {shortened(text)}: expected how many times as long as recorded a job may "
-            "run, at least 1, such as 1.25x"
+            f"run, {least}, such as 1.25x"
         )
     return times
 

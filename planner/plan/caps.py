@@ -145,13 +145,14 @@ def cap_holds(uses: Iterable[MarketUse], run: PlanRun) -> bool:
 def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse, ...]:
     """Return what is used in each market in the replay under a cap, with the waits that it makes.
 
-    Spot GPUs and containers have no cap: their means and dollars are those of the replay, their
-    peaks as planned.
+    Dollars are what is paid until the last job ends, since jobs that wait may end after the
+    window; GPUs are those in the window. Spot GPUs and containers have no cap: their means and
+    dollars are those of the replay, their peaks as planned.
     """
     window_s = run.columns.bins.window_s
     rows = []
     of_type = {of.gpu_type: of for of in run.types}
-    usd_of = {of.gpu_type: of.usd_per_h(0.0, window_s) for of in run.types}
+    usd_of = {of.gpu_type: of.usd_per_h(0.0, window_s, drains=True) for of in run.types}
     for use in uses:
         of = of_type[use.gpu_type]
         usd = usd_of[use.gpu_type].get(use.name, 0.0) * MONTH_H

@@ -49,12 +49,13 @@ class ReplayedPurchase:
     """The plan, replayed on all jobs that it was made for.
 
     Attributes:
-        usd_per_month: over the window.
+        usd_per_month: over the window; where jobs wait under a cap, until the last of them ends.
         mean_time_s: of the jobs that are not deferred, with their waits.
         mean_wait_s, p95_wait_s: of these, for GPUs.
         peak_on_demand_gpus: most GPUs rented at once.
         slower_classes: classes that waits push over ``--slower``.
         deferred_wait_s: mean time that deferred jobs wait to start; null without any.
+        drain_s: how long jobs run on after the window.
     """
 
     usd_per_month: float
@@ -64,6 +65,7 @@ class ReplayedPurchase:
     peak_on_demand_gpus: int
     slower_classes: tuple[str, ...]
     deferred_wait_s: float | None
+    drain_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +153,16 @@ def replay_of(decision: PlanDecision) -> ReplayedPurchase:
     """Return what the replay of a plan came to."""
     run = decision.run
     deferred_s = run.wait_s[~run.is_planned]
+    ends_s = [float(of.run.finish_us.max(initial=0)) / MICROS for of in run.types]
     return ReplayedPurchase(
-        usd_per_month=run.usd_per_month(),
+        usd_per_month=decision.usd_per_month,
         mean_time_s=run.measured_s(MEAN_TIME_TARGET),
         mean_wait_s=run.measured_s(MEAN_WAIT_TARGET),
         p95_wait_s=run.measured_s(P95_WAIT_TARGET),
         peak_on_demand_gpus=sum(run.peak_leased.values()),
         slower_classes=slower_classes(decision),
         deferred_wait_s=float(deferred_s.mean()) if deferred_s.size else None,
+        drain_s=max(0.0, max(ends_s) - run.columns.bins.window_s),
     )
 
 
@@ -199,7 +203,8 @@ def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotRepla
         )
         from_s = None if stress.gone_s is None else stress.gone_s[0]
         mean_time_s = run.measured_s(MEAN_TIME_TARGET)
-        rows.append(SpotReplay(name, from_s, run.usd_per_month(), mean_time_s))
+        usd_per_month = run.usd_per_month(drains=decision.is_capped)
+        rows.append(SpotReplay(name, from_s, usd_per_month, mean_time_s))
     return tuple(rows)
 
 
@@ -266,18 +271,23 @@ def confirmation(
 def failures(holdout: PlanHoldout, target: TimeTarget | None) -> list[str]:
     """Return what did not hold on the later part.
 
-    Its dollars are compared with those of the program there; under a cap, which the program does
-    not know, with those of the replay of the first part.
+    Its dollars are compared with those of the program there. The program knows no cap: where one
+    holds in the first part, dollars may lie between the program's and the share of them that the
+    first part cost, since it may hold less in the later part, or more.
     """
     lines = []
-    usd, fitted_usd = holdout.plan.usd_per_month, holdout.capped_usd_per_month
-    whose = "the program's" if fitted_usd is None else "the first part's"
-    planned_usd = holdout.plan.program_usd_per_month if fitted_usd is None else fitted_usd
+    usd, program_usd = holdout.plan.usd_per_month, holdout.plan.program_usd_per_month
+    capped_usd = program_usd * (1.0 if holdout.capped_share is None else holdout.capped_share)
+    low_usd, high_usd = sorted((program_usd, capped_usd))
+    planned_usd = min(max(usd, low_usd), high_usd)
+    planned = f"the program's ${planned_usd:,.0f}"
+    if planned_usd != program_usd:
+        planned = f"the ${planned_usd:,.0f} expected under the cap"
     if abs(usd - planned_usd) > NEAR_USD * planned_usd:
         change = f"{usd / planned_usd - 1:+.0%}" if planned_usd else "more"
         lines.append(
             f"on the last {holdout.share:.0%} of the log it cost ${usd:,.0f} a month in the "
-            f"replay, {change} against {whose} ${planned_usd:,.0f}"
+            f"replay, {change} against {planned}"
         )
     value_s, limit_s = holdout.value_s, holdout.target_s
     is_met = value_s is None or limit_s is None or value_s <= limit_s * (1 + NEAR_TARGET)

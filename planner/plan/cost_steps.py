@@ -35,13 +35,16 @@ class CostStep:
     change_usd_per_month: float
 
 
-def cost_steps(bought: Purchase, assigned: AssignedJobs, run: PlanRun | None) -> list[CostStep]:
+def cost_steps(
+    bought: Purchase, assigned: AssignedJobs, run: PlanRun | None, *, drains: bool = False
+) -> list[CostStep]:
     """Return the steps from the program's value to the replay; to single jobs without a replay.
 
     Args:
         bought: the plan.
         assigned: the route of each job.
         run: the replay; None where the plan cannot be replayed.
+        drains: whether what is paid after the window counts, until the last job ends.
     """
     columns, whole = bought.program.columns, bought.whole
     usd = {PROGRAM: bought.exact.usd_per_h * MONTH_H, WHOLE_NODES: whole.usd_per_h * MONTH_H}
@@ -55,7 +58,7 @@ def cost_steps(bought: Purchase, assigned: AssignedJobs, run: PlanRun | None) ->
         window_s = columns.bins.window_s
         idle = sum(of.idle_usd_per_h(0.0, window_s) for of in run.types)
         usd[IDLE_LEASES] = through + idle * MONTH_H
-        usd[WAITS] = run.usd_per_month()
+        usd[WAITS] = run.usd_per_month(drains=drains)
     steps, before = [], usd[PROGRAM]
     for name, usd_per_month in usd.items():
         steps.append(CostStep(name, usd_per_month, usd_per_month - before))

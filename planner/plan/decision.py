@@ -57,6 +57,11 @@ class PlanDecision:
         """Whether jobs wait under a cap, so that what is rented is that of the replay."""
         return bool(self.tried) and cap_holds(self._assigned_uses(), self.run)
 
+    @property
+    def usd_per_month(self) -> float:
+        """Dollars of the replay; where jobs wait under a cap until the last of them ends."""
+        return self.run.usd_per_month(drains=self.is_capped)
+
     def uses(self) -> tuple[MarketUse, ...]:
         """Return what is used in each market: of the jobs as assigned, or replayed under a cap."""
         uses = self._assigned_uses()
@@ -143,7 +148,8 @@ def _within_budget(program: PlanProgram, terms: RentingTerms) -> PlanDecision:
     except InfeasibleError:
         bought = purchase(replace(program, limits=replace(program.limits, usd_per_h=None)))
     decision = _replayed(bought, terms)
-    usd, budget_usd = decision.run.usd_per_month(), budget_usd_per_h * MONTH_H
+    usd = decision.run.usd_per_month(drains=bought.program is not program)
+    budget_usd = budget_usd_per_h * MONTH_H
     if bought.program is not program and usd > budget_usd * (1 + ROUNDING):
         raise refuse_capped_budget(budget_usd, usd)
     return decision

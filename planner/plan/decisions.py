@@ -55,6 +55,7 @@ class DecidedPart:
         gpu_type: empty where the log names none.
         pays_above_share: share of the time that a committed GPU must be busy to pay.
         is_capped: whether the plan would commit to more GPUs than ``--cluster`` lets it.
+        is_for_target: whether the target of times, and not the dollars, asks for so many.
         time_share: share of the time in which GPUs are rented on demand.
         pays_below_usd_per_gpu_h: where no job is there, a price at which some would be, the highest
             within 1%; null where none was found.
@@ -72,6 +73,7 @@ class DecidedPart:
     gpu_type: str
     pays_above_share: float | None = None
     is_capped: bool | None = None
+    is_for_target: bool | None = None
     time_share: float | None = None
     pays_below_usd_per_gpu_h: float | None = None
     jobs: int | None = None
@@ -123,12 +125,15 @@ def _pool_decisions(bought: Purchase, number: int, rented_share: float) -> list[
         is_full = most is not None and bought.exact.committed[number] >= most - ROUNDING
         price = float(bought.exact.price[number] @ program.weights)
         is_capped = bool(is_full and price > market.committed_usd * (1 + ROUNDING))
+        floor = 0.0 if program.least_committed is None else float(program.least_committed[number])
+        is_for_target = 0 < floor >= bought.exact.committed[number] - ROUNDING
         decisions.append(
             DecidedPart(
                 COMMITTED,
                 gpu_type,
                 pays_above_share=above,
                 is_capped=is_capped,
+                is_for_target=bool(is_for_target),
                 term=market.term,
                 usd_per_gpu_h=market.committed_usd,
                 other_terms=_other_terms(bought, number),

@@ -240,6 +240,9 @@ def replay_plan(
         except TimeOverflow as error:
             raise UsageError(f"the plan cannot be replayed: {error}") from error
         except ValueError as error:
+            if caps is not None:
+                of_type = f" for {gpu_type}" if gpu_type else ""
+                raise InfeasibleError(f"{error} under its cap{of_type}") from error
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error

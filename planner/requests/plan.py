@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 MOST_HELD_OUT = 0.8
+PERIOD = (
+    ("period_from", "Use only jobs submitted at this time (UTC) or later, with all of their run."),
+    ("period_to", "Use only jobs submitted before this time (UTC), with all of their run."),
+)
+"""Help of ``--from`` and ``--to``: a plan takes whole jobs and cuts no run."""
 
 
 @study(
@@ -83,7 +88,8 @@ class PurchaseRequest(StudyRequest):
 
     trace: Annotated[Path, TRACE]
     jobs: Annotated[
-        Selection, Group(without=("spot", "log.keep"), rare=("where", "period_from"))
+        Selection,
+        Group(without=("spot", "log.keep"), rare=("where", "period_from"), helps=PERIOD),
     ] = field(default_factory=Selection)
     target: Annotated[
         TimeTarget | None,

@@ -24,7 +24,8 @@ HAZARD = re.compile(r"\s*(?P<losses>\d+\.?\d*|\.\d+)\s*/\s*(?P<time>\S+)\s*")
 
 def parse_bound(text: str, flag: str = "--slower") -> float | None:
     """Return the times of ``1.1x``; None for ``none``. Raises `UsageError`."""
-    return None if text.strip().lower() == "none" else parse_slower(text, flag)
+    is_none = text.strip().lower() == "none"
+    return None if is_none else parse_slower(text, flag, may_be_faster=True)
 
 
 def parse_hazard(text: str, flag: str = "--spot-hazard") -> float:

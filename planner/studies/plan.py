@@ -240,6 +240,8 @@ def _results(
         uses = market_uses(columns, bought.whole, assigned)
     else:
         assigned, uses = decision.assigned, decision.uses()
+    run = None if decision is None else decision.run
+    is_capped = decision is not None and decision.is_capped
     usd = sum(use.usd_per_month for use in uses)
     mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
@@ -248,7 +250,7 @@ def _results(
     saving = None if not recorded_usd else 1 - usd / recorded_usd
     targets: tuple[PlanTarget, ...] = ()
     if request.target is not None:
-        value_s = None if decision is None else decision.run.measured_s(request.target)
+        value_s = None if run is None else run.measured_s(request.target)
         limit_s = request.target.limit(columns.now_s)
         targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
     mean_gpus, peak_gpus = recorded_gpus(columns)
@@ -260,7 +262,7 @@ def _results(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
         mean_time_s=mean_s,
-        is_capped=decision is not None and decision.is_capped,
+        is_capped=is_capped,
         saving_share=saving,
         saving_over_today_share=1 - usd / today_usd if today_usd else None,
         recorded_usd_per_month=recorded_usd,
@@ -276,6 +278,7 @@ def _results(
             mean_wait_s=_mean_wait_s(jobs),
             committed=committed_today,
             usd_per_month=today_usd,
+            going_on_gpus=sum(market.held for market in columns.markets),
         ),
         markets=uses,
         classes=_classes(columns, bought.whole.share, assigned),
@@ -285,7 +288,7 @@ def _results(
         left_out_jobs=jobs.left_out,
         bins=columns.bins.count,
         replay=proof.replay,
-        cost_steps=tuple(cost_steps(bought, assigned, None if decision is None else decision.run)),
+        cost_steps=tuple(cost_steps(bought, assigned, run, drains=is_capped)),
         caps=() if decision is None else decision.tried,
         spot_replays=proof.spot_replays,
         holdout=proof.holdout,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuplan.analysis.base.plain import Inlined
+from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.planner.plan.caps import PlanCap
 from gpuplan.planner.plan.confirmation import ReplayedPurchase, SpotReplay
 from gpuplan.planner.plan.cost_steps import CostStep
@@ -30,6 +30,7 @@ class PlanToday:
         committed: GPUs under commitments of today.
         usd_per_month: of these commitments and the rest on demand, at the prices of the plan;
             owned GPUs cost nothing here. Null where GPUs above them have no price on demand.
+        going_on_gpus: that an older plan committed to, and whose term goes on.
     """
 
     mean_gpus: float
@@ -39,6 +40,7 @@ class PlanToday:
     mean_wait_s: float | None
     committed: tuple[CommittedToday, ...]
     usd_per_month: float | None
+    going_on_gpus: Hidden[float] = 0.0
 
     @property
     def has_waits(self) -> bool:
