@@ -1,8 +1,7 @@
 """What a plan is compared with: today's commitments, which run on, and jobs as recorded."""
 
-import json
-
 import pytest
+from support_plan import headline_of, results_of
 from support_traces import write_trace
 
 pytestmark = pytest.mark.kernels
@@ -41,18 +40,6 @@ def days(tmp_path):
 def book(tmp_path):
     (tmp_path / "book.toml").write_text(TODAY)
     return tmp_path / "book.toml"
-
-
-def results_of(gpuplan, *words):
-    code, out, err = gpuplan("plan", *words, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
-
-
-def headline_of(gpuplan, *words):
-    code, out, err = gpuplan("plan", *words)
-    assert code == 0, err
-    return " ".join(out.split("\n\n")[0].split())
 
 
 def test_today_pays_for_its_commitments_and_rents_what_is_above(gpuplan, days, book):

@@ -1,10 +1,10 @@
 """Plans for logs with waits: today's bill has them, and that of jobs that all start at once not."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support_plan import headline_of, results_of
 from support_traces import write_trace
 
 from gpuplan.cli.formats.units import show_share
@@ -30,18 +30,6 @@ def queued(tmp_path):
         gpu_type=["A100"] * 72,
         queue_s=[0.0, 6 * HOUR, 12 * HOUR] * 24,
     )
-
-
-def results_of(gpuplan, *words):
-    code, out, err = gpuplan("plan", *words, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
-
-
-def headline_of(gpuplan, *words):
-    code, out, err = gpuplan("plan", *words)
-    assert code == 0, err
-    return " ".join(out.split("\n\n")[0].split())
 
 
 def test_the_headline_compares_with_todays_bill_and_names_the_other(gpuplan, queued):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 from support_traces import frame, in_memory
 
@@ -59,3 +61,17 @@ def share_of(columns, share, number=0):
         for i in np.flatnonzero(columns.class_of == number)
         if share[i] > 1e-9
     }
+
+
+def results_of(gpuplan, *words):
+    """Return the results of a plan that is made."""
+    code, out, err = gpuplan("plan", *words, "--output-format", "json")
+    assert code == 0, err
+    return json.loads(out)["results"]
+
+
+def headline_of(gpuplan, *words):
+    """Return the first paragraph of a plan that is made, in one line."""
+    code, out, err = gpuplan("plan", *words)
+    assert code == 0, err
+    return " ".join(out.split("\n\n")[0].split())
