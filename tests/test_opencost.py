@@ -154,6 +154,26 @@ def test_what_tells_the_gpu_type(bill, tmp_path, where, options):
     assert row["billed_gpu_h"] == 96
 
 
+@pytest.mark.parametrize(
+    "node",
+    ["ip-10-0-12-34.ec2.internal", "ip-10-0-4-0.ec2.internal", "gke-prod-a2-pool-1f2e", "rack-l4-x"]
+    + ["h1-00", "node-100-80"],
+)
+def test_the_name_of_a_node_is_read_by_whole_parts(bill, tmp_path, node):
+    path = write(tmp_path / "o.json", [allocation(5, node=node)])
+    rows = bill(path, "--price", "H100=2")["gpu_types"]
+    assert [row["gpu_type"] for row in rows if row["billed_gpu_h"]] == ["H100"]  # the log has one
+
+
+def test_other_types_with_as_many_hours_are_a_difference(gpuplan, tmp_path):
+    job = ("team-a", "2026-01-05T00:00:00Z", "2026-01-06T00:00:00Z", 4, "H100")
+    log = write_log(tmp_path / "jobs.csv", [job])
+    path = write(tmp_path / "o.json", [allocation(5, node="pool-a100-80gb")])
+    answer, _ = words_of(gpuplan, log, "--price", "H100=2.5", "--invoice", path)
+    assert "as many hours, but of other GPUs: A100-80GB by OpenCost, H100 in the log" in answer
+    assert "no real difference" not in answer
+
+
 def written(*, repeated=False, **cells):
     """Return an answer with an allocation, in two steps where it is repeated."""
     row = allocation(5, **{key: cells.pop(key) for key in ("hours", "gpus") if key in cells})

@@ -25,6 +25,7 @@ from msgspec import field as member
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.invoices.charges import STANDARD, UNUSED_CAPACITY, USAGE
 from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat
+from gpuplan.analysis.invoices.gpu_skus import IS_A_NAME
 from gpuplan.analysis.kubernetes.gpus import INSTANCE_LABEL, PRODUCT_LABELS, clean_type
 from gpuplan.analysis.kubernetes.refusals import ALLOCATIONS
 from gpuplan.analysis.reading.batch import Refused, Rows
@@ -33,10 +34,12 @@ from gpuplan.analysis.reading.source import SourceStream
 
 IDLE = "__idle__"
 COLUMNS = (
-    "name", "part", "sku", "instance", "window.start", "window.end", "gpuHours", "cost",
+    "name", "part", "sku", "sku_from", "instance", "window.start", "window.end", "gpuHours", "cost",
 )  # fmt: skip
 """Of the rows that allocations become: one for the GPUs, one for all else (``part``). ``sku`` is
-the GPU type that a label names, else the node; ``instance`` the instance type of a label."""
+the GPU type that a label names (``sku_from``), else the node; ``instance`` the instance type of a
+label."""
+FROM_LABEL, FROM_NAME = "label", "name"
 GPUS, HOURS_UNKNOWN, REST = "gpus", "gpus without hours", "rest"
 USE = ("minutes", "gpuCount", "gpuHours")
 OTHER = "CPUs, memory, storage and network"
@@ -172,9 +175,11 @@ def _parts(key: str, allocation: _CostAllocation) -> Iterator[Mapping[str, str |
     rest = gpu_cost if allocation.total_cost is None else _exact(allocation.total_cost)
     label = {name: labels.get(name) or labels.get(as_metric(name)) for name in GPU_LABELS}
     product = next((label[name] for name in PRODUCT_LABELS if label[name]), None)
+    labelled = clean_type(product or "")
     shared = {
         "name": allocation.name or key,
-        "sku": clean_type(product or "") or properties.node or allocation.name or key,
+        "sku": labelled or properties.node or allocation.name or key,
+        "sku_from": FROM_LABEL if labelled else FROM_NAME,
         "instance": label[INSTANCE_LABEL],
         "window.start": begin,
         "window.end": end,
@@ -214,6 +219,10 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
     is_idle = is_gpu & cells.text("name").str.starts_with(IDLE)
     cost = cells.amount("cost")
 
+    is_a_name = cells.text("sku_from") == FROM_NAME
+    of_name = json.dumps({"GpuCount": 1, IS_A_NAME: True})
+    details = _same(of_name, len(cost)).set(~is_a_name, json.dumps({"GpuCount": 1}))
+
     def of_gpus(words: pl.Series | str, others: str | None) -> pl.Series:
         """Return words for the GPUs, and others for the rest."""
         rows = [words if isinstance(words, pl.Series) else _same(words, len(cost))]
@@ -235,7 +244,7 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
             "service": of_gpus("GPUs", OTHER).set(cells.text("part") == HOURS_UNKNOWN, NO_HOURS),
             "service_category": of_gpus("Compute", "Other"),
             "texts": of_gpus(cells.text("instance").fill_null(""), ""),
-            "details": of_gpus(json.dumps({"GpuCount": 1}), None),
+            "details": of_gpus(details, None),
         }
     )
 
