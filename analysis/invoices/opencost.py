@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from msgspec import Struct
 from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.invoices.charges import STANDARD, UNUSED_CAPACITY, USAGE
 from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat
 from gpuplan.analysis.invoices.gpu_skus import IS_A_NAME
@@ -107,7 +109,20 @@ def open_opencost(stream: SourceStream) -> Rows:
             expected="a window in which pods ran", hint=ALLOCATIONS,
         )  # fmt: skip
     _check(stream.path, allocations)
-    return open_rows(partial(_rows, allocations), COLUMNS)
+    rows = open_rows(partial(_rows, allocations), COLUMNS)
+    return replace(rows, notes=_empty_steps(answer.data or ()))
+
+
+def _empty_steps(steps: Sequence[Mapping[str, _CostAllocation] | None]) -> tuple[str, ...]:
+    """Return a warning on steps without allocations, such as days of an outage; none for none."""
+    empty = [number for number, step in enumerate(steps, start=1) if not step]
+    if not empty:
+        return ()
+    has = "has" if len(empty) == 1 else "have"
+    return (
+        f"{len(empty):,} of {counted(len(steps), 'step')} {has} no allocations (first step "
+        f"{empty[0]:,}): nothing is billed for that time",
+    )
 
 
 def _check(path: Path, allocations: Sequence[tuple[str, _CostAllocation]]) -> None:
