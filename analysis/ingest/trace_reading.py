@@ -31,9 +31,17 @@ from gpuplan.analysis.job_table.schema import (
     Provenance,
     SourceFile,
 )
+from gpuplan.analysis.kubernetes.same_jobs import SameJobs
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
+from gpuplan.analysis.reading.batch import (
+    CUT_OFF,
+    IN_ANOTHER_LOG,
+    Batch,
+    Refused,
+    Rows,
+    cut_warnings,
+)
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.memo import ColumnMemo
@@ -72,6 +80,7 @@ class Reading:
     memo: ColumnMemo = field(default_factory=ColumnMemo)
     repeated: frozenset[str] = frozenset()
     incomplete: frozenset[tuple[str, ...]] = frozenset()
+    same_jobs: SameJobs = field(default_factory=SameJobs)
     files: list[SourceFile] = field(default_factory=list)
     rows_by_source: list[int] = field(default_factory=list)
     kept: int = 0
@@ -118,6 +127,8 @@ class Reading:
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
         self.together = self._opened_together()
+        if self.together:
+            self.same_jobs.leave_out(self.format.name, self.sources[0].path, self.together)
         self.schema = self._schema()
         scan = register_io_source(batches, schema=self.schema)
         try:
@@ -144,7 +155,7 @@ class Reading:
         """Refuse sources without a usable row. Raises `InputError`."""
         self.log.check(self.read)
         path, expected = self.sources[0].path, "at least one job"
-        if self.read == 0 and self.format.may_be_empty:
+        if self.read == 0 and (self.format.may_be_empty or IN_ANOTHER_LOG in self.left_out()):
             return
         if self.read == 0:
             left_out = ", ".join(f"{n:,} {what}" for what, n in self._left_out_counts())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
@@ -46,6 +47,13 @@ class Attempt(Struct, frozen=True, gc=False):
     nodes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class KubeRows(Rows):
+    """The rows of a source, with the jobs that they are made of, as long as none was read."""
+
+    jobs: Sequence[KubeJob] = ()
+
+
 class KubeJob(Struct, gc=False):
     """A job of a Kubernetes format.
 
@@ -53,6 +61,7 @@ class KubeJob(Struct, gc=False):
         number, source: its place in a file, and the position of that file.
         name: its id, ``namespace/name``; a reused one gets ``#2`` in `numbered`.
         group: its namespace.
+        owner: name of what made it or its pods, in the same namespace; empty for none.
         submit: seconds after 1970.
         attempts: its intervals, in order; empty where it never started.
         attempt_count: attempts that the log tells of, also those without an interval.
@@ -94,6 +103,7 @@ class KubeJob(Struct, gc=False):
     last_known: float | None = None
     price: float | None = None
     cost: float | None = None
+    owner: str = ""
     notes: frozenset[str] = frozenset()
     left_out: str = ""
     fault: tuple[str, str, str, str] | None = None
@@ -138,7 +148,13 @@ def rows_of_sources(
     for job in jobs:
         rows[job.source].append(job)
     return [
-        Rows(COLUMNS, (), partial(_batches, rows[i]), tuple(notes if i == 0 else ()))
+        KubeRows(
+            COLUMNS,
+            (),
+            partial(_batches, rows[i]),
+            tuple(notes if i == 0 else ()),
+            [row for row in rows[i] if isinstance(row, KubeJob)],
+        )
         for i in range(sources)
     ]
 

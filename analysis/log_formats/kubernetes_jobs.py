@@ -19,7 +19,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
-from gpuplan.analysis.reading.batch import EARLY, WITHOUT_GPUS, Tally
+from gpuplan.analysis.reading.batch import EARLY, IN_ANOTHER_LOG, WITHOUT_GPUS, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds
@@ -34,6 +34,7 @@ LEFT_OUT = {
     "deleted": "deleted before they started",
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",
     "inactive": "workloads that are deactivated, left out",
+    IN_ANOTHER_LOG: "jobs that another log of the same cluster has too, left out: each counts once",
     "never_provisioned": "runs that never got an instance left out",
     "gpu_reservation": "reservation pods of KAI left out (the pods with shares of a GPU count)",
 }
