@@ -20,6 +20,7 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
+from gpuplan.analysis.kubernetes.faults import located
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
@@ -125,7 +126,7 @@ def read_kueue_log(path: Path) -> KueueLog:
         sha256 = stream.sha256()
     for refused in file.refused[:1]:
         raise InputError(path, refused.found or "", row=refused.row, expected=refused.expected)
-    decoder = msgspec.json.Decoder(WorkloadText, strict=False)
+    decoder = msgspec.json.Decoder(WorkloadText)
     reader = _Workloads(path, StreamTimes([file.objects]))
     others: list[SiteObject] = []
     for kept in versions(file.objects):
@@ -163,20 +164,17 @@ class _Workloads:
         self.left_out[why] = self.left_out.get(why, 0) + 1
 
     def add(self, kept: list[KubeObject], decoder: msgspec.json.Decoder[WorkloadText]) -> None:
-        """Add a workload from all its versions. Raises `InputError`."""
-        kept = in_order(kept)
-        last = kept[-1]
+        """Add a workload from all its versions, or set it aside as `ingest` does."""
+        last, item, end = in_order(kept)[-1], kept[0], self.end
+        read: list[WorkloadText] = []
         try:
-            read = [item.read(decoder) for item in kept]
+            for item in in_order(kept):
+                read.append(item.read(decoder))
             self._add(last, read)
-        except ContradictoryWorkload as error:
-            self.rejected.append(f"Workload {last.namespace}/{last.name}: {error}")
         except (*UNREADABLE, msgspec.ValidationError) as error:
-            problem = f"Workload {last.namespace}/{last.name}: {error}"
-            raise InputError(
-                self.path, problem.replace("`$", "`").replace("`.", "`"),
-                expected="a Workload of Kueue", hint=COMMAND,
-            ) from None  # fmt: skip
+            name = f"Workload {last.namespace}/{last.name}"
+            self.rejected.append(f"{name}: {located(item, error)}")
+            self.end = end
 
     def _add(self, item: KubeObject, read: list[WorkloadText]) -> None:
         work, spec = read[-1], read[-1].spec
@@ -266,7 +264,7 @@ class _Workloads:
                 self.rejected[0],
                 expected=f"a Workload of Kueue; {len(self.rejected):,} of "
                 f"{counted(read, 'workload')} cannot be used, more than {DEFAULT_LIMIT.text}",
-                hint="correct the dump, or make a new one: " + COMMAND,
+                hint=COMMAND,
             )
 
     def log(self, sha256: str, site: QuotaDocument | None) -> KueueLog:
