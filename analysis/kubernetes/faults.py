@@ -11,7 +11,8 @@ from gpuplan.analysis.kubernetes.objects import KubeObject
 WHERE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<key>.*)`", re.DOTALL)
 STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 MOST_QUOTED = 40
-"""Letters of a value; lists and objects are not quoted, they may hold what is no one's business."""
+"""Letters of a value that are quoted. Lists and objects, and what stands in place of one, are not:
+they may hold secrets."""
 
 
 def located(item: KubeObject, error: Exception) -> str:
@@ -24,7 +25,8 @@ def located(item: KubeObject, error: Exception) -> str:
         value = _value(item.plain(), match["key"])
     except (LookupError, TypeError, ValueError, RecursionError):
         return f"{key}: {problem}"
-    if isinstance(value, list | dict):
+    expects_more = "object" in problem or "array" in problem
+    if isinstance(value, list | dict) or (expects_more and value is not None):
         return f"{key}: {problem}"
     expected = problem.partition(", got ")[0]
     return f"{key}: found {json.dumps(value)[:MOST_QUOTED]}, {expected[:1].lower()}{expected[1:]}"

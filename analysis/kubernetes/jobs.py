@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.schema import RUN_FIELDS
+from gpuplan.analysis.kubernetes.far_times import IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
 from gpuplan.analysis.reading.records import ROWS_PER_BATCH, Cell, plain
@@ -142,6 +143,8 @@ def rows_of_sources(
         sources: how many there are.
         notes: what the sources say of themselves; on the first.
     """
+    jobs = list(jobs)
+    _mark_far(jobs)
     rows: dict[int, list[Refused | KubeJob]] = defaultdict(list)
     for source, row in refused:
         rows[source].append(row)
@@ -205,6 +208,23 @@ def _instants(job: KubeJob) -> Iterator[float]:
             yield attempt.end
     yield job.submit or 0.0
     yield job.reserved or 0.0
+
+
+def _mark_far(jobs: Iterable[KubeJob]) -> None:
+    """Refuse jobs of impossible times, and note those that are far from the others."""
+    spans = []
+    for job in jobs:
+        if not job.left_out and job.fault is None:
+            instants = [at for at in _instants(job) if 0 < at <= MOST_S]
+            if instants:
+                spans.append((job, (min(instants), max(instants))))
+    others = OtherTimes.of(span for _, span in spans)
+    for job, span in spans:
+        if others.is_impossible(span):
+            found = shown_time(others.outer(span))
+            job.fault = ("out_of_range", "time", found, IMPOSSIBLE)
+        elif others.is_far(span):
+            job.notes |= {"far"}
 
 
 def _text(name: str) -> Callable[[KubeJob], Cell]:

@@ -19,7 +19,7 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
-from gpuplan.analysis.reading.batch import EARLY, IN_ANOTHER_LOG, WITHOUT_GPUS, Tally
+from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, IN_ANOTHER_LOG, WITHOUT_GPUS, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds
@@ -45,6 +45,7 @@ NOTES = {
     "shared_unknown": "jobs with shared GPUs of unknown replicas (1 GPU each: give the nodes too)",
     "fraction": "jobs with a fraction of a GPU by KAI",
     "mixed_types": "jobs with GPUs of several types (the one with the most GPUs counts)",
+    "far": FAR_TIMES,
     "attempts": "jobs with several attempts (all are kept as their runs)",
     "slice": "workloads replaced by a slice of their own (the successor carries the rest)",
     "past_time": "jobs whose earlier attempts are known by their length only (their run time has "
