@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -25,7 +26,7 @@ from gpuplan.analysis.kubernetes.metrics import (
 )
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
 from gpuplan.analysis.kubernetes.refusals import ANSWER
-from gpuplan.analysis.kubernetes.series import LINE, LabelledSeries, SeriesFile, read_series
+from gpuplan.analysis.kubernetes.series import LINE, SeriesFile, read_series
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
 from gpuplan.analysis.price_formats.instances import instance_models
@@ -58,7 +59,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
             name = item.name or names.get(source, "")
             if not name:
                 raise _nameless(stream.path)
-            series.add(source, LabelledSeries(item.number, name, item.labels, item.samples))
+            series.add(source, replace(item, name=name))
         series.steps_s[source] = answer.step_s
         refused += [(source, row) for row in answer.refused]
         notes += [note for note in answer.notes if note not in notes]
@@ -144,6 +145,8 @@ def _notes(series: PodSeries, answers: Sequence[SeriesFile]) -> Iterator[str]:
         yield f"no series says how many GPUs pods request: ask for {REQUESTS} too"
     if not series.nodes and not series.node_types:
         yield f"no GPU types: add an answer of {NODE_LABELS}, or --node-types FILE"
+    if series.nameless:
+        yield f"series left out because they have no pod label: {series.nameless:,}"
     if series.others:
         names = ", ".join(sorted(series.others)[:5])
         yield f"metrics that are not read: {names}"
