@@ -141,6 +141,8 @@ def _notes(series: PodSeries, answers: Sequence[SeriesFile]) -> Iterator[str]:
         f"the answer covers {shown_time(first)} to {shown_time(last)} UTC"
         + (f" in steps of {steps}" if steps else "")
     )
+    if not series.pods:
+        yield "no series of pods, so no jobs: add the answer on kube_pod_created and the others"
     if series.pods and not {REQUESTS, SCHEDULER_REQUESTS} & series.last.keys():
         yield f"no series says how many GPUs pods request: ask for {REQUESTS} too"
     if not series.nodes and not series.node_types:
