@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import msgspec
@@ -27,10 +27,21 @@ from gpuplan.analysis.kubernetes.metrics import (
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
 from gpuplan.analysis.kubernetes.refusals import ANSWER
 from gpuplan.analysis.kubernetes.series import LINE, SeriesFile, read_series
-from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.log_formats.format import (
+    IngestOptions,
+    KubernetesOptions,
+    LogFormat,
+    SourceContext,
+)
+from gpuplan.analysis.log_formats.kubernetes_jobs import (
+    ADD_NODE_LABELS,
+    job_plan,
+    kept_columns,
+    user_note,
+)
 from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Refused, Rows
+from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.storage.files import read_small
 
@@ -70,7 +81,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     for job in jobs:
         if job.state == "running":
             job.last_known = answers[job.source].last
-    notes += _notes(series, answers)
+    notes += [*_notes(series, answers), *user_note(jobs, choices)]
     return rows_of_sources(numbered(jobs), refused, len(streams), notes)
 
 
@@ -158,6 +169,10 @@ def _open(stream: SourceStream) -> Rows:
     return _open_all([stream], IngestOptions())[0]
 
 
+def _plan(context: SourceContext) -> ReadingPlan:
+    return job_plan(context, ADD_NODE_LABELS)
+
+
 def _recognizes(head: Head) -> str | None:
     data = head.data
     if ANSWER.match(data):
@@ -179,9 +194,10 @@ KUBE_METRICS = LogFormat(
     description="pods by Prometheus: range answers on the metrics of kube-state-metrics",
     source="your cluster: one query_range, in docs/formats/kubernetes.md",
     recognizes=_recognizes,
-    plan=job_plan,
+    plan=_plan,
     open=_open,
     together=_open_all,
+    kubernetes=tuple(field.name for field in fields(KubernetesOptions)),
     kept=kept_columns,
     may_be_empty=True,
 )
