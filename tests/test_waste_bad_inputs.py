@@ -32,9 +32,9 @@ def log(name, *comments, gpus=1):
     return name
 
 
-def series(name, *labels, value=0.5, begin_s=BEGIN_S):
+def series(name, *labels, value=0.5, begin_s=BEGIN_S, samples=61, unit_s=1):
     """Write an answer of Prometheus with a series of 61 minutes of each of some labels."""
-    points = [[begin_s + 60 * at, str(value)] for at in range(61)]
+    points = [[(begin_s + 60 * at) // unit_s, str(value)] for at in range(samples)]
     result = [{"metric": each, "values": points} for each in labels]
     answer = {"status": "success", "data": {"resultType": "matrix", "result": result}}
     with open(name, "w", encoding="utf-8") as file:
@@ -123,6 +123,20 @@ def test_copies_and_order_of_samples_change_nothing(gpuplan, site, reverse):
         (of_node("zz9"), {}, "is of nodes that the log does not have (zz9)", "of these nodes"),
         (of_node(), {"begin_s": BEGIN_S - 90 * 86400}, "no samples within the runs", "--time-zone"),
         (of_node(metric="node_load1"), {}, "series of other metrics", "query=DCGM_FI_DEV_GPU_UTIL"),
+        (
+            of_node(metric="DCGM_FI_DEV_FB_USED"),
+            {},
+            "no metric of the use of GPUs, only DCGM_FI_DEV_FB_USED",
+            "fetch one of these",
+        ),
+        (of_node(), {"value": "NaN"}, "samples that are no number or have no time: 61", "query="),
+        (of_node(), {"samples": 1}, "one sample of each GPU, as an instant query", "query_range"),
+        (
+            of_node(),
+            {"unit_s": 0.001},
+            "with a time after 2136, as times in milliseconds",
+            "by 1000",
+        ),
     ],
 )
 def test_series_that_tell_nothing(gpuplan, site, labels, options, problem, hint):
@@ -130,6 +144,38 @@ def test_series_that_tell_nothing(gpuplan, site, labels, options, problem, hint)
     text = told(gpuplan, log("log.txt", ""), "--metrics", path, code=3)
     assert "error: s.json: " in text
     assert problem in text and hint in text.partition("next: ")[2]
+
+
+def test_samples_that_are_no_pairs(gpuplan, site):
+    path = series("s.json", of_node())
+    answer = json.loads((site / path).read_text())
+    for each in answer["data"]["result"]:
+        each["values"] = [[*pair, "1"] for pair in each["values"]]
+    (site / path).write_text(json.dumps(answer))
+    text = told(gpuplan, log("log.txt", ""), "--metrics", path, code=3)
+    assert "samples that are no number or have no time: 61" in text
+
+
+def test_series_of_which_half_is_lost_are_no_matter_of_the_clock(gpuplan, site):
+    path = series("s.json", of_node(metric=UTIL))
+    answer = json.loads((site / path).read_text())
+    for pair in answer["data"]["result"][0]["values"][::2]:
+        pair[1] = "250"
+    (site / path).write_text(json.dumps(answer))
+    text = told(gpuplan, log("log.txt", ""), "--metrics", path, code=3)
+    assert "tells the use of no job of the log (samples above 100%: 31)" in text
+    assert "check the time zone" not in text
+
+
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_jobs_that_cannot_both_hold_the_gpus_with_samples_are_unknown(gpuplan, site, gpus):
+    """Two jobs at a time on a node of whose GPUs only some are exported, and never used."""
+    labels = [{**of_node(), "gpu": str(gpu)} for gpu in range(gpus)]
+    path = series("s.json", *labels, value=0)
+    words = (log("log.txt", "", "", gpus=gpus), "--metrics", path, "--mail", "texts")
+    text = told(gpuplan, *words)
+    assert "Nothing is known of what GPUs did" in text
+    assert "wrote 0 texts to texts" in text
 
 
 @pytest.mark.parametrize(

@@ -220,3 +220,53 @@ def test_two_tables_of_one_class(gpuplan, tmp_path):
     tables = [measured(tmp_path / name, 1, 2, 3) for name in ("bert.csv", "bs_sm_bert.csv")]
     words = [word for table in tables for word in ("--profile", str(table))]
     assert "class 'bert' is measured twice" in answer(gpuplan, str(log), *words, code=2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ("8,25,0.1,80\n", "measures 25% of the SMs alone; expected a whole GPU (100%)"),
+        ("8,100,0.1,80\n", "and at least one smaller share"),
+        ("8,25,0.1,80\n8,50,0.05,160\n", "measures 25%, 50% of the SMs alone"),
+        ("8,25,0.05,160\n8,50,0.07,110\n8,100,0.1,80\n", "has 50% less throughput at 100% of the"),
+    ],
+)
+def test_tables_that_do_not_tell_the_speed_on_a_part(gpuplan, tmp_path, rows, problem):
+    log = single(tmp_path / "t.parquet", [20.0], [30.0], job_class=["bert"])
+    (tmp_path / "bert.csv").write_text(rows)
+    words = [str(log), "--no-replay", "--profile", str(tmp_path / "bert.csv")]
+    told = " ".join(answer(gpuplan, *words, code=3).split())
+    assert "bert.csv" in told and problem in told
+
+
+def test_noise_of_a_measurement_is_no_fall(gpuplan, tmp_path):
+    """10% less on the whole GPU than on half of it: the half is as fast."""
+    log = single(tmp_path / "t.parquet", [20.0], [30.0], job_class=["bert"])
+    table = measured(tmp_path / "bert.csv", 60, 100, 90)
+    (row,) = answer(gpuplan, str(log), "--no-replay", "--profile", str(table))["right_size"]
+    assert row["measured_jobs"] == 1 and row["speed"] <= 1
+
+
+@pytest.mark.parametrize(
+    ("tensor", "slices"),
+    [(None, []), (0.0, []), (0.6, []), (0.1, [("2g.20gb", 1)]), (0.3, [("3g.40gb", 1)])],
+)
+def test_a_busy_gpu_whose_tensor_cores_are_not_may_be_smaller(gpuplan, tmp_path, tensor, slices):
+    """9 GB of an A100 at 90%: by this alone no slice would do; tensor cores at 0 tell nothing."""
+    jobs = support_metrics.trace(("a", "n1", 0, 10 * 3600, 1.0)).jobs
+    path = tmp_path / "t.parquet"
+    jobs.with_columns(gpu_type=pl.lit("A100-80GB")).write_parquet(path)
+    values = {
+        support_metrics.ENGINE: 0.9, support_metrics.FB: 9e9 / 2**20,
+        support_metrics.TENSOR: tensor,
+    }  # fmt: skip
+    series = tmp_path / "series.json"
+    series.write_text(support_metrics.answer(*(
+        support_metrics.series(name, "n1", 0, support_metrics.every(60, 0, 36000, value))
+        for name, value in values.items() if value is not None
+    )))  # fmt: skip
+    words = [str(path), "--metrics", str(series), "--gpu-memory", "A100=80", "--no-replay"]
+    rows = answer(gpuplan, *words)["right_size"]
+    assert [(row["slice"], row["tensor_jobs"]) for row in rows] == slices
+    err = " ".join(gpuplan("waste", *words)[2].split())
+    assert ("1 job of these keep GPUs in use but hardly their tensor cores" in err) == bool(slices)

@@ -9,7 +9,20 @@ from random import Random
 import numpy as np
 import polars as pl
 import pytest
-from support_metrics import ENGINE, FB, FREE, HOUR, POWER, T0, UTIL, answer, every, series, trace
+from support_metrics import (
+    ENGINE,
+    FB,
+    FREE,
+    HOUR,
+    POWER,
+    T0,
+    TENSOR,
+    UTIL,
+    answer,
+    every,
+    series,
+    trace,
+)
 from support_sitelab import DUMPS, SITELAB
 
 from gpuplan.analysis.base.errors import InputError
@@ -228,7 +241,7 @@ def test_what_is_not_used_is_told(tmp_path):
     points = every(STEP, 0, 10 * HOUR, 50)
     parts = [series(UTIL, "n1", gpu, points) for gpu in (0, 1)]
     parts.append(series(UTIL, "n1", 0, points, GPU_I_ID="3", GPU_I_PROFILE="1g.10gb"))
-    parts.append(series("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", "n1", 0, points))
+    parts.append(series("DCGM_FI_DEV_SM_CLOCK", "n1", 0, points))
     nameless = series(UTIL, "n1", 0, points)
     del nameless["metric"]["__name__"]
     homeless = {"metric": {"__name__": UTIL, "gpu": "1"}, "values": [[T0, "1"]]}
@@ -461,7 +474,10 @@ def birch(tmp_path_factory):
 
 
 def truth_of_week():
-    """Return GPU-hours per job by who really held each GPU: sampled, never used, idle at ends."""
+    """Return GPU-hours per job by who really held each GPU: watched, never used, idle at ends.
+
+    Some scrapes are missing, never many in a row.
+    """
     answer_ = json.loads(gzip.decompress((DUMPS / "dcgm_week.json.gz").read_bytes()))
     samples = {
         (part["metric"]["Hostname"], int(part["metric"]["gpu"])): np.array(
@@ -475,14 +491,15 @@ def truth_of_week():
     for row in pl.read_csv(SITELAB / "truth/gpu_holders.csv").rows(named=True):
         end = row["end"] if row["end"] > 0 else np.inf
         part = samples[row["node"], row["gpu"]]
+        held_s = min(end, part[-1, 0] + STEP) - max(row["start"], part[0, 0] - STEP)
         part = part[(part[:, 0] >= row["start"]) & (part[:, 0] <= end)]
         active = part[part[:, 1] > 0, 0]
         if not part.size:
             continue
         job = hours.setdefault(row["job"], [0.0, 0.0, 0.0])
-        job[0] += len(part) * STEP / HOUR
+        job[0] += held_s / HOUR
         if not active.size:
-            job[1] += len(part) * STEP / HOUR
+            job[1] += held_s / HOUR
         elif end <= last and end - active[-1] > 2 * HOUR + STEP:
             job[2] += (end - active[-1]) / HOUR
     return hours
@@ -622,6 +639,24 @@ def test_the_engine_in_percent_is_taken_as_such(tmp_path):
     summary = summary_of(tmp_path, ONE, answer(series(ENGINE, "n1", 0, percent)))
     assert only(summary) == pytest.approx(plain)
     assert told(summary) == {IN_PERCENT: "121"}
+
+
+def test_missing_scrapes_are_no_unknown_time_unless_many_in_a_row(tmp_path):
+    """Every fourth sample of a job that never used its GPU is missing, then also 2 hours."""
+    points = [(at, 0) for at in range(0, 10 * HOUR + 1, STEP) if at // STEP % 4 != 1]
+    (job,) = summary_of(tmp_path, ONE, answer(series(UTIL, "n1", 0, points))).jobs.rows(named=True)
+    assert job["never_used_gpu_h"] == pytest.approx(10)
+    gap = [(at, value) for at, value in points if not 4 * HOUR < at < 6 * HOUR]
+    job = only(summary_of(tmp_path, ONE, answer(series(UTIL, "n1", 0, gap))))
+    assert job["never_used_gpu_h"] == pytest.approx(8 + 3 * STEP / HOUR, abs=0.1)
+
+
+def test_tensor_cores_must_be_sampled_for_as_long_as_the_gpu(tmp_path):
+    use = series(ENGINE, "n1", 0, every(STEP, 0, 10 * HOUR, 0.9))
+    for end_h, mean in ((10, 30), (9, None)):
+        tensor = series(TENSOR, "n1", 0, every(STEP, 0, end_h * HOUR, 0.3))
+        job = only(summary_of(tmp_path, ONE, answer(use, tensor)))
+        assert job["gpu_tensor_mean"] == (None if mean is None else pytest.approx(mean))
 
 
 def _of_one_node(folder, jobs_of, used_by, model="NVIDIA A100-SXM4-40GB", gpu_type="A100"):

@@ -18,7 +18,8 @@ from gpuplan.analysis.kubernetes.gpus import (
 )
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import KubeObject
-from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, user_of
+from gpuplan.analysis.kubernetes.pod_objects import PodMeta
+from gpuplan.analysis.kubernetes.pods import Surroundings, user_of
 from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.kubernetes.times import StatusCondition, condition, seconds, true_at
 

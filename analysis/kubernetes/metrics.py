@@ -34,9 +34,9 @@ from gpuplan.analysis.kubernetes.gpus import (
     in_gpus,
     type_of_labels,
 )
+from gpuplan.analysis.kubernetes.pod_objects import Owner
 from gpuplan.analysis.kubernetes.pods import (
     QUEUE_LABELS,
-    Owner,
     PodRun,
     Surroundings,
     end_state,

@@ -13,7 +13,7 @@ from msgspec import field as member
 
 from gpuplan.analysis.kubernetes.gpus import SHARED, in_gpus, is_gpu, type_of_labels
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, newest, read_objects, versions
-from gpuplan.analysis.kubernetes.pods import PodMeta
+from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.quantities import Quantity
 from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.source import Source, SourceStream

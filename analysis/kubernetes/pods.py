@@ -7,9 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import msgspec
 from msgspec import Struct
-from msgspec import field as member
 
 from gpuplan.analysis.kubernetes.claims import PREEMPTIBLE, GroupSpec
 from gpuplan.analysis.kubernetes.gang_labels import GANG_LABELS, GROUP_ANNOTATIONS
@@ -21,10 +19,10 @@ from gpuplan.analysis.kubernetes.gpus import (
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject
+from gpuplan.analysis.kubernetes.pod_objects import Owner, Pod, PodMeta, PodStatus
 from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.kubernetes.times import (
     TRUE,
-    StatusCondition,
     condition,
     earliest,
     latest,
@@ -43,107 +41,6 @@ SERVICES = frozenset(
     {"ReplicaSet", "StatefulSet", "InferenceService", "LeaderWorkerSet", "RayCluster"}
 )
 ENDED = ("Succeeded", "Failed")
-
-
-class Owner(Struct, gc=False):
-    """What made an object."""
-
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-NO_OWNER = Owner()
-
-
-class PodMeta(Struct, gc=False):
-    """What an object is."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    created: datetime | None = member(name="creationTimestamp", default=None)
-    deleted: datetime | None = member(name="deletionTimestamp", default=None)
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owners: list[Owner] | None = member(name="ownerReferences", default=None)
-
-    @property
-    def owner(self) -> Owner:
-        """The controller; one without name where there is none."""
-        return next((owner for owner in self.owners or () if owner.controller), NO_OWNER)
-
-
-class _Terminated(Struct, gc=False):
-    started: datetime | None = member(name="startedAt", default=None)
-    finished: datetime | None = member(name="finishedAt", default=None)
-
-
-class _Running(Struct, gc=False):
-    started: datetime | None = member(name="startedAt", default=None)
-
-
-class _ContainerState(Struct, gc=False):
-    terminated: _Terminated | None = None
-    running: _Running | None = None
-
-
-class _ContainerStatus(Struct, gc=False):
-    state: _ContainerState | None = None
-    last: _ContainerState | None = member(name="lastState", default=None)
-
-
-class _ClaimStatus(Struct):
-    name: str = ""
-    claim: str | None = member(name="resourceClaimName", default=None)
-
-
-class _PodStatus(Struct, gc=False):
-    phase: str = ""
-    reason: str | None = None
-    conditions: list[StatusCondition] | None = None
-    started: datetime | None = member(name="startTime", default=None)
-    containers: list[_ContainerStatus] | None = member(name="containerStatuses", default=None)
-    inits: list[_ContainerStatus] | None = member(name="initContainerStatuses", default=None)
-    claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
-
-    @property
-    def states(self) -> list[_ContainerState]:
-        """The present ones of all containers."""
-        return [item.state for item in self._of_containers if item.state is not None]
-
-    @property
-    def last_states(self) -> list[_ContainerState]:
-        """Those before the last restart of each container."""
-        return [item.last for item in self._of_containers if item.last is not None]
-
-    @property
-    def _of_containers(self) -> list[_ContainerStatus]:
-        return [*(self.containers or ()), *(self.inits or ())]
-
-
-class Pod(Struct, gc=False):
-    """A pod, without what it runs."""
-
-    metadata: PodMeta
-    spec: PodSpec = msgspec.field(default_factory=PodSpec)
-    status: _PodStatus | None = None
-
-
-AS_POD = msgspec.json.Decoder(Pod)
-
-
-class _Named(Struct):
-    metadata: PodMeta
-
-
-_AS_NAMED = msgspec.json.Decoder(_Named)
-
-
-def labels_of(item: KubeObject) -> Mapping[str, str]:
-    """Return the labels of an object. Raises ValueError where it cannot be read."""
-    return item.read(_AS_NAMED).metadata.labels or {}
 
 
 class PodRun(Struct, gc=False):
@@ -226,7 +123,7 @@ def pod_run(pod: Pod, item: KubeObject, around: Surroundings) -> PodRun:
         around: nodes, claims and the user's options.
     """
     meta, spec = pod.metadata, pod.spec
-    status = pod.status or _PodStatus()
+    status = pod.status or PodStatus()
     labels, annotations = meta.labels or NOTHING, meta.annotations or NOTHING
     node = around.nodes.get(spec.node_name or "", NOTHING)
     reasons = _reasons(status)
@@ -310,7 +207,7 @@ def user_of(
 
 def _claimed(
     spec: PodSpec,
-    status: _PodStatus,
+    status: PodStatus,
     namespace: str,
     claims: Mapping[tuple[str, str], int],
 ) -> int:
@@ -332,7 +229,7 @@ def _claimed(
 
 
 def _set_times(
-    run: PodRun, meta: PodMeta, status: _PodStatus, reasons: Sequence[str], *, is_deleted: bool
+    run: PodRun, meta: PodMeta, status: PodStatus, reasons: Sequence[str], *, is_deleted: bool
 ) -> None:
     conditions = status.conditions
     run.start = (
@@ -367,7 +264,7 @@ def _set_times(
         run.end, run.state = None, "not_started"
 
 
-def _container_starts(status: _PodStatus) -> Iterator[datetime | None]:
+def _container_starts(status: PodStatus) -> Iterator[datetime | None]:
     for state in (*status.states, *status.last_states):
         if state.terminated is not None:
             yield state.terminated.started
@@ -375,7 +272,7 @@ def _container_starts(status: _PodStatus) -> Iterator[datetime | None]:
             yield state.running.started
 
 
-def _reasons(status: _PodStatus) -> Sequence[str]:
+def _reasons(status: PodStatus) -> Sequence[str]:
     target = condition(status.conditions, "DisruptionTarget")
     reason = target.reason if target is not None and target.status == TRUE else None
     if reason is None and status.reason is None:

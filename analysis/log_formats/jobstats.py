@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from threading import Lock
 from zlib import decompressobj
 from zlib import error as zlib_error
 
@@ -59,6 +60,8 @@ nodes with counters, with commas between them."""
 SUMMARY = pl.Struct(FIELDS)
 
 Counters = dict[str, float | None]
+ONE_AT_A_TIME = Lock()
+"""Threads that unpack summaries at once would hand over the interpreter at each of them."""
 
 
 class _Node(msgspec.Struct, gc=False):
@@ -116,9 +119,10 @@ def summaries(comments: pl.Series) -> pl.Series:
         decoded = decoded.scatter(at_nulls, again.str.decode("base64", strict=False))
     data = decoded.to_list()
     gpus = _Gpus()
-    for job in np.flatnonzero(status == UNREADABLE).tolist():
-        if data[job]:
-            status[job] = _add(gpus, job, data[job])
+    with ONE_AT_A_TIME:
+        for job in np.flatnonzero(status == UNREADABLE).tolist():
+            if data[job]:
+                status[job] = _add(gpus, job, data[job])
     columns = _columns(gpus, len(packed))
     status[(status == READ) & ~(columns["known"] > 0)] = WITHOUT_GPUS
     values: dict[str, pl.Series] = {}
@@ -145,21 +149,21 @@ def _add(gpus: _Gpus, job: int, data: bytes) -> int:
         nodes = _nodes(text)
     except (zlib_error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNREADABLE
-    gpus.nodes[job] = ",".join(
-        [name for name, node in nodes.items() if node.gpu_utilization is not None]
-    )
-    for node in nodes.values():
+    told = []
+    for host, node in nodes.items():
         percent, used, total = node.gpu_utilization, node.gpu_used_memory, node.gpu_total_memory
         if percent is None:
             continue
-        names = list(percent)
-        if used is None or total is None or list(used) != names or list(total) != names:
+        told.append(host)
+        names = [*percent]
+        if used is None or total is None or [*used] != names or [*total] != names:
             percent, used, total = _aligned(gpus, job, percent, used or {}, total or {})
         gpus.job.append(job)
         gpus.count.append(len(percent))
-        gpus.percent.extend(percent.values())
-        gpus.used.extend(used.values())
-        gpus.total.extend(total.values())
+        gpus.percent += percent.values()
+        gpus.used += used.values()
+        gpus.total += total.values()
+    gpus.nodes[job] = told[0] if len(told) == 1 else ",".join(told)
     return READ
 
 

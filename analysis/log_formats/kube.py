@@ -25,13 +25,8 @@ from gpuplan.analysis.kubernetes.objects import (
     UNREADABLE,
     read_objects,
 )
-from gpuplan.analysis.kubernetes.pods import (
-    AS_POD,
-    PodRun,
-    Surroundings,
-    labels_of,
-    pod_run,
-)
+from gpuplan.analysis.kubernetes.pod_objects import AS_POD, labels_of
+from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings, pod_run
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns, user_note
 from gpuplan.analysis.price_formats.instances import instance_models
@@ -135,6 +130,8 @@ def _controllers(
     around: Surroundings,
 ) -> Iterable[KubeJob]:
     """Yield the jobs of controllers none of whose pods are in the input."""
+    if not any(objects.of(kind) for kind in KINDS):
+        return
     with_pods = {(pod.namespace, pod.owner.name) for pod in pods}
     with_pods |= {(pod.namespace, group[1]) for pod in pods if (group := group_of(pod))}
     starts: dict[tuple[str, str], float] = {}

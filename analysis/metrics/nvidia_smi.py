@@ -26,6 +26,7 @@ from gpuplan.analysis.metrics.samples import (
 from gpuplan.analysis.reading.limits import MOST_LINE_BYTES, long_line
 from gpuplan.analysis.reading.source import SourceStream
 
+NO_NUMBER = "samples without a number, such as [N/A]"
 CHUNK_BYTES = 1 << 22
 TIME = r"^\s*\d{4}/\d\d?/\d\d? \d\d?:\d\d:\d\d"
 TIME_BYTES = re.compile(rb"^\s*\d{4}/\d\d?/\d\d? \d\d?:\d\d:\d\d")
@@ -181,7 +182,7 @@ def _add(
             samples.sources.setdefault(column, None)
             values = part[column]
             has_value = values.is_not_null().to_numpy()  # [N/A] and [Not Supported] are missing
-            samples.counts["samples without a number, such as [N/A]"] += int((~has_value).sum())
+            samples.counts[NO_NUMBER] += int((~has_value).sum())
             samples.add(key, MEASURED[column], times[has_value],
                         values.drop_nulls().to_numpy())  # fmt: skip
 

@@ -22,6 +22,7 @@ from gpuplan.analysis.metrics.samples import (
     MEMORY_FREE_MIB,
     MEMORY_MIB,
     POWER_W,
+    TENSOR,
     UTILIZATION,
     GpuKey,
     GpuSamples,
@@ -31,6 +32,7 @@ from gpuplan.analysis.reading.source import SourceStream
 
 METRICS: dict[str, tuple[str, float]] = {
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE": (ENGINE, 100.0),
+    "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": (TENSOR, 100.0),
     "DCGM_FI_DEV_GPU_UTIL": (UTILIZATION, 1.0),
     "DCGM_FI_DEV_FB_USED": (MEMORY_MIB, 1.0),
     "DCGM_FI_DEV_FB_FREE": (MEMORY_FREE_MIB, 1.0),
@@ -41,6 +43,7 @@ NODE_LABELS = ("Hostname", "exported_hostname", "node", "kubernetes_node", "node
 POD_LABELS = (("exported_namespace", "exported_pod"), ("namespace", "pod"))
 MIG_LABELS = ("GPU_I_ID", "GPU_I_PROFILE")
 
+SAMPLE = {"time_s": pl.Float64, "value": pl.Float64}
 CHUNK_BYTES = 1 << 22
 PIECE_BYTES = 1 << 23
 RECORD = re.compile(rb'\{\s*"metric"\s*:\s*\{')
@@ -213,16 +216,19 @@ def _parse(piece: _Piece, samples: GpuSamples) -> None:
     if not piece.texts:
         return
     counts = [text.count(b"\n") + 1 for text in piece.texts]
-    table = pl.read_csv(
-        b"\n".join(piece.texts),
-        has_header=False,
-        schema={"time_s": pl.Float64, "value": pl.Float64},
-        ignore_errors=True,
-        quote_char=None,
-        truncate_ragged_lines=True,
-        missing_columns="insert",
-    )
-    if table.height != sum(counts):  # an odd cell holds a line end
+    try:
+        table = pl.read_csv(
+            b"\n".join(piece.texts),
+            has_header=False,
+            schema=SAMPLE,
+            ignore_errors=True,
+            quote_char=None,
+            truncate_ragged_lines=True,
+            missing_columns="insert",
+        )
+    except pl.exceptions.PolarsError:  # lists that are no pairs
+        table = pl.DataFrame(schema=SAMPLE)
+    if table.height != sum(counts):  # or an odd cell holds a line end
         table = pl.concat([_one_by_one(text) for text in piece.texts])
         counts = [text.count(b"\n") + 1 for text in piece.texts]
     time_s: FloatArray = table["time_s"].fill_null(np.nan).to_numpy()
@@ -245,4 +251,4 @@ def _one_by_one(text: bytes) -> pl.DataFrame:
 
     pairs = [line.partition(b",") for line in text.split(b"\n")]
     columns = {"time_s": [number(p[0]) for p in pairs], "value": [number(p[2]) for p in pairs]}
-    return pl.DataFrame(columns, schema={"time_s": pl.Float64, "value": pl.Float64})
+    return pl.DataFrame(columns, schema=SAMPLE)

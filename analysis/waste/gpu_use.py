@@ -11,6 +11,8 @@ from gpuplan.analysis.metrics.samples import MetricSeries
 
 LEAST_SHARE = 0.5
 """Samples that a run must have of those that it would have: with fewer its use is unknown."""
+MOST_GAP_STEPS = 3.0
+"""Steps between two samples up to which what was not scraped in between was like them."""
 MOST_LOST = 0.1
 """Samples of a run, of those it has, whose values may be lost before its use is unknown."""
 
@@ -41,8 +43,8 @@ def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most:
 
     A lost sample may have been of a GPU in use: with one, no span and no stretch is known to idle.
 
-    A sample stands for the time since the one before it. An idle stretch begins and ends halfway
-    between two samples, and at the ends of its span.
+    A sample stands for the time since the one before it, up to `MOST_GAP_STEPS`. An idle stretch
+    begins and ends halfway between two samples, and at the ends of its span.
 
     Args:
         series: at least two samples.
@@ -68,7 +70,9 @@ def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most:
     next_active, last_active = following[first], earlier[last]
     is_known = (lost == 0) | ((next_active < last) & (lost <= MOST_LOST * samples))
     is_covered = (share >= LEAST_SHARE) & (samples > 0) & is_known
-    covered_s = np.where(is_covered, within_s * np.minimum(share, 1.0), 0.0)
+    seen_s = np.clip(_seen_s(series, first, last, from_s, until_s), 0.0, within_s)
+    lost_s = np.minimum(lost * step_s, np.maximum(seen_s - samples * step_s, 0.0))
+    covered_s = np.where(is_covered, seen_s - lost_s, 0.0)
     sums = np.append(0.0, np.cumsum(values))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(is_covered, (sums[last] - sums[first]) / samples, np.nan)
@@ -89,6 +93,26 @@ def gpu_use(series: MetricSeries, start_s: IntArray, end_s: IntArray, idle_most:
         begin_s=_stretch(begin_s, begin_samples, step_s, is_used & sees_begin),
         end_s=_stretch(end_idle_s, end_samples, step_s, is_used & sees_end),
     )
+
+
+def _seen_s(
+    series: MetricSeries, first: IntArray, last: IntArray, from_s: FloatArray, until_s: FloatArray
+) -> FloatArray:
+    """Return the seconds of spans for which samples stand; gaps count up to `MOST_GAP_STEPS`.
+
+    Args:
+        series: at least two samples.
+        first, last: the samples of each span are those from the first up to before the last.
+        from_s, until_s: of the spans, where there are samples.
+    """
+    time_s, most_s = series.time_s, MOST_GAP_STEPS * series.step_s
+    stands = np.append(0.0, np.cumsum(np.minimum(np.diff(time_s), most_s)))
+    inside = time_s.size - 1
+    begin, end = np.minimum(first, inside), np.clip(last - 1, 0, inside)
+    before_s = np.clip(time_s[begin] - from_s, 0.0, most_s)
+    after_s = np.clip(until_s - time_s[end], 0.0, most_s)
+    seen_s: FloatArray = stands[end] - stands[begin] + before_s + after_s
+    return seen_s
 
 
 def _lost(series: MetricSeries, start_s: IntArray, end_s: IntArray) -> IntArray:

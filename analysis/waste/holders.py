@@ -7,8 +7,9 @@ jobs held which GPU, and the GPUs were not used alike, the use of both is unknow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -27,7 +28,12 @@ CLEAR = 1.0
 """Edges by which one way to share GPUs must fit better than another."""
 ALIKE_PERCENT = 10.0
 """Difference of mean utilization up to which two GPUs are used alike, unless one is never used."""
-MOST_SWEEPS = 8
+MOST_STATES = 256
+"""Ways to have shared the GPUs that are followed at a time, the best ones."""
+MOST_ALIKE = 4
+"""Candidates for each of them, of which several may be alike."""
+WORST = 1e6
+"""Edges that it costs to hold a GPU which another run still holds."""
 ROUNDING = 1e-6
 
 
@@ -59,16 +65,6 @@ class BusyTimes:
     time_s: IntArray
     is_busy: BoolArray
 
-    def share(self, start_s: IntArray, end_s: IntArray) -> FloatArray:
-        """Return the share of the samples of each span in which it was busy; 0 without any."""
-        before = np.append(0, np.cumsum(self.is_busy))
-        first, last = (np.searchsorted(self.time_s, edge) for edge in (start_s, end_s))
-        samples = last - first
-        busy = (before[last] - before[first]).astype(np.float64)
-        share: FloatArray = np.zeros(samples.size)
-        np.divide(busy, samples, out=share, where=samples > 0)
-        return share
-
     def fit(self, start_s: IntArray, end_s: IntArray, edge_s: float) -> FloatArray:
         """Return how well it fits that jobs of some spans held it, in edges.
 
@@ -84,9 +80,15 @@ class BusyTimes:
         inside = busy_s.size - 1
         begins = busy_s[np.minimum(first, inside)] - start_s <= edge_s
         ends = end_s - busy_s[np.maximum(last - 1, 0)] <= edge_s
+        busy = self.busy_edges(end_s, edge_s) - self.busy_edges(start_s, edge_s)
+        fits: FloatArray = busy + has_any * (1.0 * begins + ends)
+        return fits
+
+    def busy_edges(self, at_s: IntArray, edge_s: float) -> FloatArray:
+        """Return for how long it was busy before some times, in edges."""
         step_s = float(np.median(np.diff(self.time_s))) if self.time_s.size > 1 else 0.0
-        fits = (last - first) * step_s / edge_s + has_any * (1.0 * begins + ends)
-        return fits.astype(np.float64)
+        samples = np.searchsorted(self.time_s[self.is_busy], at_s)
+        return samples.astype(np.float64) * (step_s / edge_s)
 
 
 def busy_times(memory_mib: MetricSeries | None, use: MetricSeries) -> BusyTimes:
@@ -119,75 +121,152 @@ def held_gpus(runs: NodeRuns, busy: list[BusyTimes], use: list[MetricSeries]) ->
         busy: when each of its GPUs was.
         use: utilization of each of them.
     """
-    held = _taken_in_turn(runs, busy)
-    unclear = np.zeros_like(held)
-    if held.all():
-        return SharedGpus(held, unclear)
-    steps = [gpu.step_s for gpu in use]
-    edge_s = max(EDGE_S, EDGE_STEPS * float(np.median(steps)))
-    fit = np.column_stack([gpu.fit(runs.start_s, runs.end_s, edge_s) for gpu in busy])
-    pairs = list(combinations(range(len(busy)), 2))
-    for _ in range(MOST_SWEEPS):
-        changes = [_swap(runs, held, fit, pair) for pair in pairs]
-        if not any(changes):
-            break
+    edge_s = max(EDGE_S, EDGE_STEPS * float(np.median([gpu.step_s for gpu in use])))
+    if (runs.gpus >= len(busy)).all():
+        held = np.ones((runs.job.size, len(busy)), np.bool_)
+        unclear = _held_twice(runs, held, edge_s)
+        return SharedGpus(held & ~unclear, unclear)
+    held, loss_with, loss_without = _best_shared(runs, busy, edge_s)
     means, is_used = _means(runs, use)
-    for pair in pairs:
-        rows, group, gain = _gains(runs, held, fit, pair)
-        differs = (np.abs(means[rows, pair[0]] - means[rows, pair[1]]) > ALIKE_PERCENT) | (
-            is_used[rows, pair[0]] != is_used[rows, pair[1]]
-        )
-        is_open = (gain > -CLEAR) & (np.bincount(group, differs, gain.size) > 0)
-        for gpu in pair:
-            unclear[rows, gpu] |= is_open[group] & held[rows, gpu]
+    unclear = _held_twice(runs, held, edge_s)
+    for gpu, other in permutations(range(len(busy)), 2):
+        may_differ = held[:, gpu] & (loss_without[:, gpu] < CLEAR)
+        may_differ &= ~held[:, other] & (loss_with[:, other] < CLEAR)
+        differs = np.abs(means[:, gpu] - means[:, other]) > ALIKE_PERCENT
+        differs |= is_used[:, gpu] != is_used[:, other]
+        unclear[:, gpu] |= may_differ & differs
     return SharedGpus(held & ~unclear, unclear)
 
 
-def _taken_in_turn(runs: NodeRuns, busy: list[BusyTimes]) -> BoolArray:
-    """Return GPUs that runs may have held: of the free ones those that were busy the longest."""
-    held = np.zeros((runs.job.size, len(busy)), np.bool_)
-    held[runs.gpus >= len(busy)] = True
-    if held.all():
-        return held
-    shares = np.column_stack([gpu.share(runs.start_s, runs.end_s) for gpu in busy])
-    free_from = np.full(len(busy), np.iinfo(np.int64).min)
-    for run, (start, end, gpus) in enumerate(
-        zip(runs.start_s.tolist(), runs.end_s.tolist(), runs.gpus.tolist(), strict=True)
-    ):
-        if gpus < len(busy):
-            is_free = free_from <= start
-            # Stable: of equals the first GPU. One that is not free comes last.
-            order = np.argsort(-(shares[run] + 2.0 * is_free), kind="stable")
-            held[run, order[:gpus]] = True
-        free_from[held[run]] = np.maximum(free_from[held[run]], end)
-    return held
+def _held_twice(runs: NodeRuns, held: BoolArray, edge_s: float) -> BoolArray:
+    """Return where two runs would hold a GPU at once, as where only some GPUs have samples."""
+    is_twice = np.zeros_like(held)
+    for gpu in range(held.shape[1]):
+        last, until_s = -1, -np.inf
+        for run in np.flatnonzero(held[:, gpu]).tolist():
+            end_s = float(runs.end_s[run])
+            if min(until_s, end_s) - float(runs.start_s[run]) > edge_s:
+                is_twice[[last, run], gpu] = True
+            if end_s > until_s:
+                last, until_s = run, end_s
+    return is_twice
 
 
-def _gains(
-    runs: NodeRuns, held: BoolArray, fit: FloatArray, pair: tuple[int, int]
-) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return what it gains to exchange two GPUs, for each group of runs that overlap in time.
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """How the states before the start of a run become those after it; arrays of shape (m,).
+
+    Attributes:
+        parent, child: places of the states.
+        taken: GPUs that the run takes; shape (m, GPUs).
+        gain: what that fits, in edges.
+    """
+
+    parent: IntArray
+    child: IntArray
+    taken: BoolArray
+    gain: FloatArray
+
+
+def _best_shared(
+    runs: NodeRuns, busy: Sequence[BusyTimes], edge_s: float
+) -> tuple[BoolArray, FloatArray, FloatArray]:
+    """Return the GPUs of each run that together fit best, and how clear that is.
+
+    A dynamic program over the starts of runs. Its state is until when each GPU is held; of those
+    that are alike the one that fits best is kept, and `MOST_STATES` of them at most: those that
+    fit best so far, as use yet to come may turn out to be of later runs.
+    Of runs that start together the longest goes first: its use says most.
+
+    Args:
+        runs: on the node, by start.
+        busy: when each of its GPUs was.
+        edge_s: length of an edge.
 
     Returns:
-        The runs that hold one of the two; the group of each; the gain of each group, in edges.
+        Arrays of shape (runs, GPUs): the GPUs held, and by how many edges less all runs fit at
+        best if the run held this GPU, and if it did not.
     """
-    of_first, of_second = held[:, pair[0]], held[:, pair[1]]
-    rows = np.flatnonzero(of_first != of_second)
-    latest = np.maximum.accumulate(runs.end_s[rows])
-    begins = np.append(True, runs.start_s[rows][1:] >= latest[:-1]) if rows.size else latest > 0
-    group = np.cumsum(begins) - 1
-    gain = np.where(of_first[rows], 1.0, -1.0) * (fit[rows, pair[1]] - fit[rows, pair[0]])
-    groups = int(group[-1]) + 1 if rows.size else 0
-    gains = np.bincount(group, gain, groups).astype(np.float64)
-    return rows.astype(np.int64), group.astype(np.int64), gains
+    fit = np.column_stack([gpu.fit(runs.start_s, runs.end_s, edge_s) for gpu in busy])
+    at_start, at_end = (
+        np.column_stack([gpu.busy_edges(at_s, edge_s) for gpu in busy])
+        for at_s in (runs.start_s, runs.end_s)
+    )
+    gpus = len(busy)
+    until_s, at_until = np.zeros((1, gpus), np.int64), np.zeros((1, gpus))
+    scores = np.zeros(1)
+    every_score, steps = [scores], list[_Step]()
+    ways = {count: _ways(gpus, count) for count in {min(int(n), gpus) for n in runs.gpus}}
+    order_of_runs = np.lexsort((-runs.end_s, runs.start_s))
+    for run in order_of_runs.tolist():
+        start, end = runs.start_s[run], runs.end_s[run]
+        until_s[until_s <= start] = 0
+        masks = ways[min(int(runs.gpus[run]), gpus)]
+        is_held = until_s > 0
+        taking = masks @ fit[run] - WORST * (is_held @ masks.T)
+        scored = (scores[:, None] + taking).ravel()
+        to_come = np.where(is_held, at_until - at_start[run], 0.0).sum(axis=1)
+        so_far = scored - np.add.outer(to_come, masks @ (at_end[run] - at_start[run])).ravel()
+        tried = _first(so_far, MOST_ALIKE * MOST_STATES)
+        tried = tried[_first(scored[tried], tried.size)]
+        parent, way = np.divmod(tried, masks.shape[0])
+        states = np.where(masks[way], end, until_s[parent])
+        _, alike, of_alike = np.unique(states, axis=0, return_index=True, return_inverse=True)
+        order = _first(so_far[tried[alike]], MOST_STATES)
+        child = np.full(alike.size, -1)
+        child[order] = np.arange(order.size)
+        children, is_kept = child[of_alike.ravel()], child[of_alike.ravel()] >= 0
+        steps.append(
+            _Step(
+                parent[is_kept].astype(np.int64), children[is_kept], masks[way[is_kept]],
+                taking.ravel()[tried[is_kept]],
+            )
+        )  # fmt: skip
+        first = alike[order]
+        at_until = np.where(masks[way], at_end[run], at_until[parent])[first]
+        until_s, scores = states[first], scored[tried[first]]
+        every_score.append(scores)
+    place = np.argsort(order_of_runs)
+    held, loss_with, loss_without = _traced(steps, every_score)
+    return held[place], loss_with[place], loss_without[place]
 
 
-def _swap(runs: NodeRuns, held: BoolArray, fit: FloatArray, pair: tuple[int, int]) -> bool:
-    """Exchange two GPUs where that fits better; returns whether it does anywhere."""
-    rows, group, gain = _gains(runs, held, fit, pair)
-    swapped = rows[(gain > ROUNDING)[group]] if rows.size else rows
-    held[np.ix_(swapped, np.array(pair))] = held[np.ix_(swapped, np.array(pair[::-1]))]
-    return bool(swapped.size)
+def _traced(
+    steps: Sequence[_Step], scores: Sequence[FloatArray]
+) -> tuple[BoolArray, FloatArray, FloatArray]:
+    """Return what `_best_shared` does, from its steps and the scores of the states before each."""
+    gpus = steps[0].taken.shape[1]
+    held = np.zeros((len(steps), gpus), np.bool_)
+    loss_with, loss_without = (np.zeros((len(steps), gpus)) for _ in range(2))
+    to_come, state = np.zeros(scores[-1].size), int(np.argmax(scores[-1]))
+    best = float(scores[-1][state])
+    for run in range(len(steps) - 1, -1, -1):
+        step = steps[run]
+        reached = step.gain + to_come[step.child]
+        loss = best - (scores[run][step.parent] + reached)
+        for losses, taken in ((loss_with, step.taken), (loss_without, ~step.taken)):
+            losses[run] = np.where(taken, loss[:, None], np.inf).min(axis=0)
+        to_come = np.full(scores[run].size, -np.inf)
+        np.maximum.at(to_come, step.parent, reached)
+        at = np.flatnonzero(step.child == state)
+        chosen = at[np.argmax(scores[run][step.parent[at]] + step.gain[at])]
+        held[run], state = step.taken[chosen], int(step.parent[chosen])
+    return held, loss_with, loss_without
+
+
+def _first(values: FloatArray, count: int) -> IntArray:
+    """Return the places of the largest values, the largest first; of equals the first."""
+    places: IntArray = np.argsort(-values, kind="stable")[:count]
+    return places
+
+
+def _ways(gpus: int, count: int) -> BoolArray:
+    """Return all ways to take some GPUs, the first ones first; shape (ways, GPUs)."""
+    chosen = list(combinations(range(gpus), count))
+    masks = np.zeros((len(chosen), gpus), np.bool_)
+    for way, places in enumerate(chosen):
+        masks[way, list(places)] = True
+    return masks
 
 
 def _means(runs: NodeRuns, use: list[MetricSeries]) -> tuple[FloatArray, BoolArray]:

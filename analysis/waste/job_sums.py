@@ -16,6 +16,7 @@ from gpuplan.analysis.metrics.samples import (
     MEMORY_MIB,
     MEMORY_SHARE,
     POWER_W,
+    TENSOR,
     UTILIZATION,
     GpuKey,
     GpuSamples,
@@ -26,14 +27,18 @@ from gpuplan.analysis.waste.holders import NodeRuns
 
 MIB_PER_GIB = 1024.0
 J_PER_KWH = 3.6e6
-METRICS = (ENGINE, UTILIZATION, MEMORY_MIB, MEMORY_FREE_MIB, MEMORY_SHARE, POWER_W)
+METRICS = (ENGINE, UTILIZATION, TENSOR, MEMORY_MIB, MEMORY_FREE_MIB, MEMORY_SHARE, POWER_W)
 SHARE_HOURS = "hours with a share of memory"
+TENSOR_HOURS = "hours with activity of tensor cores"
+ALMOST_ALL = 0.95
+"""Of the covered GPU-hours, the share in which the tensor cores must be sampled too."""
 
 JOB_COLUMNS: dict[str, pl.DataType] = {
     "job_id": pl.String(),
     "covered_gpu_h": pl.Float64(),
     "covered_share": pl.Float64(),
     "gpu_util_mean": pl.Float64(),
+    "gpu_tensor_mean": pl.Float64(),
     "gpus_never_used": pl.Float64(),
     "never_used_gpu_h": pl.Float64(),
     "idle_begin_gpu_h": pl.Float64(),
@@ -67,10 +72,12 @@ class GpuSeries:
     Attributes:
         use: utilization: the engine's where it is there.
         other: utilization of the other kind.
+        tensor: activity of the tensor cores.
     """
 
     use: MetricSeries
     other: MetricSeries | None
+    tensor: MetricSeries | None
     memory: MetricSeries | None
     memory_free: MetricSeries | None
     memory_share: MetricSeries | None
@@ -92,7 +99,9 @@ class JobSums:
     def __init__(self, jobs: int, rules: IdleRules) -> None:
         self._rules = rules
         names = [name for name in JOB_COLUMNS if name not in ("job_id", "covered_share")]
-        self._sums: dict[str, FloatArray] = {name: np.zeros(jobs) for name in (*names, SHARE_HOURS)}
+        self._sums: dict[str, FloatArray] = {
+            name: np.zeros(jobs) for name in (*names, SHARE_HOURS, TENSOR_HOURS)
+        }
         self._largest = {
             name: np.full(jobs, np.nan) for name in ("gpu_mem_used_gib", "gpu_mem_total_gib")
         }
@@ -114,6 +123,11 @@ class JobSums:
         for name, idle_s in (("idle_begin_gpu_h", use.begin_s), ("idle_end_gpu_h", use.end_s)):
             self._count(name, job, np.where(idle_s > least_s, idle_s, 0.0) / HOUR_S)
         self._memory(gpu, job, start_s, end_s)
+        if gpu.tensor is not None and gpu.tensor.time_s.size > 1:
+            tensor = gpu_use(gpu.tensor, start_s, end_s, 0.0)
+            tensor_h = tensor.covered_s / HOUR_S
+            self._count("gpu_tensor_mean", job, tensor_h * np.nan_to_num(tensor.mean))
+            self._count(TENSOR_HOURS, job, tensor_h)
         if gpu.power is not None and gpu.power.time_s.size > 1:
             power = gpu_use(gpu.power, start_s, end_s, 0.0)
             joules = np.nan_to_num(power.mean) * power.covered_s
@@ -163,6 +177,11 @@ class JobSums:
                 **self._largest,
                 "covered_share": np.minimum(covered / held_h, 1.0),
                 "gpu_util_mean": sums["gpu_util_mean"] / covered,
+                "gpu_tensor_mean": np.where(
+                    sums[TENSOR_HOURS] >= ALMOST_ALL * covered,
+                    sums["gpu_tensor_mean"] / sums[TENSOR_HOURS],
+                    np.nan,
+                ),
                 "gpu_mem_used_share": sums["gpu_mem_used_share"] / sums[SHARE_HOURS],
                 "energy_kwh": np.where(energy_h > 0, sums["energy_kwh"], np.nan),
             }

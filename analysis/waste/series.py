@@ -14,15 +14,23 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.gpu_names import is_known_gpu, same_gpu
+from gpuplan.analysis.metrics.nvidia_smi import NO_NUMBER
 from gpuplan.analysis.metrics.prometheus import HINT, NAMELESS, UNLABELED
 from gpuplan.analysis.metrics.registry import read_samples
-from gpuplan.analysis.metrics.samples import ABOVE, GpuKey, GpuSamples
+from gpuplan.analysis.metrics.samples import (
+    ABOVE,
+    ENGINE,
+    NOT_IN_SECONDS,
+    UTILIZATION,
+    GpuKey,
+    GpuSamples,
+)
 from gpuplan.analysis.reading.inputs import opened_inputs
 from gpuplan.analysis.reading.source import SourceStream
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.clocks import ClockCheck, ClockDifference
-from gpuplan.analysis.waste.holders import busy_times, held_gpus
+from gpuplan.analysis.waste.holders import NodeRuns, busy_times, held_gpus
 from gpuplan.analysis.waste.job_sums import GpuSeries, IdleRules, JobSums
 from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
 from gpuplan.analysis.waste.log_runs import LogRuns, joined_gpus
@@ -41,6 +49,8 @@ HINTS = {
     UNLABELED: "ask for the metric itself: sum by () and avg by () drop its labels",
     ABOVE: "DCGM_FI_PROF_GR_ENGINE_ACTIVE is from 0 to 1, DCGM_FI_DEV_GPU_UTIL from 0 to 100; "
     "fetch them as they are",
+    NO_NUMBER: "nvidia-smi does not tell the use of these GPUs, as of MIG slices; ask DCGM",
+    NOT_IN_SECONDS: "times are seconds since 1970, as Prometheus answers; divide them by 1000",
 }
 """What was left out -> the next step where nothing else is there."""
 
@@ -115,6 +125,7 @@ def read_metrics(
                 read_samples(stream, samples, runs.nodes, log.provenance.time_zone)
                 digest = stream.sha256()
             inputs.append(InputFile(str(source.path), digest, samples.read - before))
+    _check_use(paths[0], samples)
     summary = JobSums(log.jobs.height, rules or IdleRules())
     span = [np.inf, -np.inf]
     steps: list[float] = []
@@ -147,7 +158,7 @@ def read_metrics(
     held_h = log.arrays().gpu_s / HOUR_S
     jobs = summary.frame(log.jobs["job_id"], held_h)
     if not jobs.height and not unclear_h:
-        raise _nothingjoined_gpus(paths[0], samples, gpus, runs, span)
+        raise _nothing_joined(paths[0], samples, gpus, runs, span)
     clock = clocks.difference()
     strange = _other_models(log, samples, runs, nodes_joined)
     if clock is None and not strange:
@@ -198,16 +209,52 @@ def _other_models(log: Trace, samples: GpuSamples, runs: LogRuns, nodes: Iterabl
     )
 
 
-def _nothingjoined_gpus(
+def _check_use(path: Path, samples: GpuSamples) -> None:
+    """Refuse series that do not tell the use of GPUs over time. Raises `InputError`."""
+    use = {UTILIZATION, ENGINE}
+    if not samples.metrics():
+        return
+    if not use & samples.metrics():
+        lost = _left_out(samples)
+        raise InputError(
+            path,
+            f"has no sample of the use of GPUs that can be used ({lost})"
+            if lost
+            else f"has no metric of the use of GPUs, only {', '.join(samples.sources)}",
+            expected="DCGM_FI_PROF_GR_ENGINE_ACTIVE or DCGM_FI_DEV_GPU_UTIL",
+            hint="fetch one of these for the same GPUs, and name its file with --metrics too",
+        )
+    if samples.is_instant(use):
+        raise InputError(
+            path,
+            "has one sample of each GPU, as an instant query has",
+            expected="samples over the time of the log",
+            hint="ask /api/v1/query_range, with start, end and step, not /api/v1/query",
+        )
+
+
+def _overlaps(runs: NodeRuns, span: list[float]) -> bool:
+    return bool(((runs.start_s < span[1]) & (runs.end_s > span[0])).any())
+
+
+def _hint(samples: GpuSamples) -> str:
+    return next((hint for what, hint in HINTS.items() if samples.counts[what]), HINT)
+
+
+def _left_out(samples: GpuSamples) -> str:
+    return "; ".join(f"{what}: {count:,}" for what, count in samples.counts.items() if count)
+
+
+def _nothing_joined(
     path: Path, samples: GpuSamples, gpus: Sequence[GpuKey], runs: LogRuns, span: list[float]
 ) -> InputError:
     """Return why no job has samples."""
     if not gpus:
-        told = "; ".join(f"{what}: {count:,}" for what, count in samples.counts.items() if count)
+        told = _left_out(samples) or "no series of a GPU"
         return InputError(
-            path, f"has no sample that can be used ({told or 'no series of a GPU'})",
+            path, f"has no sample that can be used ({told})",
             expected="series of the utilization of GPUs, with their node",
-            hint=next((hint for what, hint in HINTS.items() if samples.counts[what]), HINT),
+            hint=_hint(samples),
         )  # fmt: skip
     if not runs.nodes:
         return InputError(
@@ -223,6 +270,14 @@ def _nothingjoined_gpus(
             f"is of nodes that the log does not have ({', '.join(nodes[:3])})",
             expected=f"nodes of the log, such as {', '.join(sorted(runs.nodes)[:3])}",
             hint="fetch the series of these nodes, or name a file of nvidia-smi after its node",
+        )
+    if any(_overlaps(runs.by_node[node], span) for node in nodes if node in runs.by_node):
+        lost = _left_out(samples)
+        return InputError(
+            path,
+            f"tells the use of no job of the log{f' ({lost})' if lost else ''}",
+            expected="samples that can be used of at least half of the time of a job",
+            hint=_hint(samples),
         )
     return InputError(
         path,

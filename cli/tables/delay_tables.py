@@ -17,13 +17,18 @@ MOST_NAMED = 3
 
 
 def delays_text(delays: DelayResults, by: str) -> str:
-    """Return who makes others wait longest; empty where the replay is not the log's.
+    """Return who makes others wait longest, or that it is not known.
 
     Args:
         delays: of a replay.
         by: what teams are.
     """
-    if not delays.fidelity.may_speak or not delays.wait_h:
+    if not delays.fidelity.may_speak:
+        return (
+            f" Which {by} makes others wait is not known: a replay under {delays.rules} is not "
+            "what the log recorded."
+        )  # the warning says more
+    if not delays.wait_h:
         return ""
     top = delays.teams[0]
     text = f" Jobs wait {show_number(delays.wait_h)} h in a replay under {delays.rules}"

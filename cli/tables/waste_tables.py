@@ -191,6 +191,7 @@ def right_size_table(results: WasteResults) -> Table:
     """Return what less would do for jobs, each of them once."""
     has_usd = results.usd_per_month is not None
     is_measured = any(row.measured_jobs for row in results.right_size)
+    is_by_tensor = any(row.tensor_jobs for row in results.right_size)
     return table(
         "Right size: what less would do, by memory and use",
         [fields_of(row) | {"what": SIZE_WORDS[row.way]} for row in results.right_size],
@@ -204,6 +205,7 @@ def right_size_table(results: WasteResults) -> Table:
             "saved_gpu_h_per_month": "saved a month",
             "usd_per_month": "$ per month" if has_usd else "",
             "measured_jobs": "speed measured" if is_measured else "",
+            "tensor_jobs": "by tensor cores" if is_by_tensor else "",
         },
         *((Column("speed", "speed", show_share),) if is_measured else ()),
     )
@@ -300,6 +302,13 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
             yield (
                 f"whether {counted(guessed, 'job')} would be as fast on a part of a GPU is not "
                 "known; --profile CLASS.csv has measured speeds"
+            )
+        busy = sum(row.tensor_jobs for row in rows)
+        if busy:
+            yield (
+                f"{counted(busy, 'job')} of these keep GPUs in use but hardly their tensor cores; "
+                "work that is bound by memory bandwidth, or done without tensor cores, would be "
+                "slower on less"
             )
         if any(row.way == CHEAPER for row in rows):
             yield (

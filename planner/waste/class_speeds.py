@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.storage.files import sha256_of
 from gpuplan.analysis.trace.input_files import InputFile
@@ -17,6 +18,10 @@ from gpuplan.analysis.user_tables.sharing_profiles import ProfileTable, read_pro
 from gpuplan.planner.sharing.profile_search import REQUEST_SHARE, rate_at, row_of_batch
 
 MOST_NAMED = 6
+WHOLE_PERCENT = 100.0
+LEAST_SHARES = 2
+MOST_FALL = 0.15
+"""Share of the throughput that noise of a measurement may cost on a larger share of the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +78,37 @@ def read_class_speeds(
             rows, size = [ClassSpeed(table.name, table)], table.latency_s.size
         inputs.append(InputFile(str(path), sha256_of(path), size))
         for row in rows:
+            _check_speed(row)
             if row.name in speeds:
                 raise UsageError(f"--profile: class {row.name!r} is measured twice; give one table")
             speeds[row.name] = row
     return speeds, tuple(inputs)
+
+
+def _check_speed(speed: ClassSpeed) -> None:
+    """Refuse a table that does not tell how much slower a part of a GPU is. Raises `InputError`."""
+    table, rates = speed.table, speed.table.throughput[speed.row]
+    shares, batch = table.sm_percent, int(table.batch[speed.row])
+    if shares[-1] < WHOLE_PERCENT or shares.size < LEAST_SHARES:
+        raise InputError(
+            table.path,
+            f"measures {listed([f'{share:g}%' for share in shares], MOST_NAMED)} of the SMs alone",
+            expected=f"a whole GPU ({WHOLE_PERCENT:g}%) and at least one smaller share of it",
+            hint="measure the class on a whole GPU too; a part is as fast as its share of that",
+        )
+    before = np.maximum.accumulate(rates)
+    worst = int(np.argmin(rates / before))
+    fall = 1 - rates[worst] / before[worst]
+    if fall > MOST_FALL:
+        best = int(np.argmax(rates[:worst]))
+        raise InputError(
+            table.path,
+            f"has {fall:.0%} less throughput at {shares[worst]:g}% of the SMs than at "
+            f"{shares[best]:g}% (batch {batch})",
+            expected=f"throughput that falls by at most {MOST_FALL:.0%} where the share rises",
+            hint="check the order of the columns: batch, percent of the SMs, seconds, items per "
+            "second; or measure it again",
+        )
 
 
 def _of_function(function: SharedFunction) -> ClassSpeed:

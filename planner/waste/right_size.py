@@ -7,7 +7,9 @@ with what saves most:
 - **A part**: a MIG slice of a job's one GPU, or a share of a GPU that has none. Its memory must be
   more than the job used, with some room. Where a table measures the job's class, its speed on such
   a share counts, and a slower job holds the part for longer; else the part must have more compute
-  than the job used, with some room, and the job is assumed to be as fast there.
+  than the job used, with some room, and the job is assumed to be as fast there. A job used as much
+  compute as its tensor cores were active where series tell that; else as its GPU was in use. Cores
+  that were never active tell nothing: the job computed without them.
 - **A cheaper type**: whole GPUs with enough memory. They are assumed to be slower in proportion to
   their price, and must be enough for the use of the job even so; its run time then stays.
 """
@@ -55,6 +57,7 @@ class RightSize:
         saved_gpu_h_per_month: the same in a month of 730.5 hours.
         usd_per_month: dollars that they would not cost; null without a price.
         measured_jobs: of them, those whose speed on the part is from a table.
+        tensor_jobs: of them, those that keep their GPU in use and fit by their tensor cores alone.
         speed: mean speed of these on the part over that on a whole GPU, by GPU-hours; null where
             none is measured.
     """
@@ -68,6 +71,7 @@ class RightSize:
     saved_gpu_h_per_month: float
     usd_per_month: float | None
     measured_jobs: int
+    tensor_jobs: int
     speed: float | None
 
 
@@ -104,7 +108,10 @@ class SizeTerms:
 
 
 class _Way(NamedTuple):
-    """What would do for jobs: hours that they hold less, dollars that they cost less."""
+    """What would do for jobs: hours that they hold less, dollars that they cost less.
+
+    ``by_tensor`` are the jobs that fit by their tensor cores alone.
+    """
 
     way: str
     name: str
@@ -112,6 +119,7 @@ class _Way(NamedTuple):
     saved_gpu_h: FloatArray
     saved_usd: FloatArray
     speed: float | None
+    by_tensor: BoolArray
 
 
 def right_sizes(
@@ -142,7 +150,8 @@ def right_sizes(
         np.isnan(total_gb), np.array([stated[kind] or np.nan for kind in types]), total_gb
     )
     percent = _numbers(jobs, "gpu_util_mean")
-    gpus = jobs["num_gpus"].fill_null(0).to_numpy()
+    tensor_percent = _numbers(jobs, "gpu_tensor_mean")
+    compute = np.where(tensor_percent > 0, np.fmin(tensor_percent, percent), percent)
     gpus = jobs["num_gpus"].fill_null(0).to_numpy()
     held = table.held
     uses = (held > 0) & (table.hours(IDLE) < KNOWN * held)
@@ -163,6 +172,7 @@ def right_sizes(
     )
     sums: dict[tuple[str, str, str], _Sum] = {}
     measured_jobs = 0
+    unused = table.hours(PARTLY_IDLE)
     jobs_sizes = np.full(held.size, None, object)
     jobs_saved = np.where(counts, 0.0, np.nan)
     for (gpu_type, job_class, memory_gb), rows in alike.items():
@@ -171,8 +181,8 @@ def right_sizes(
         is_single = gpus[at] == 1
         measured_jobs += 0 if speed is None else int(is_single.sum())
         group = _Alike(
-            gpu_type, float(memory_gb), ROOM * used_gb[at], ROOM * percent[at] / 100, held[at],
-            usd[at], table.hours(PARTLY_IDLE)[at], is_single, speed,
+            gpu_type, float(memory_gb), ROOM * used_gb[at], ROOM * compute[at] / 100,
+            ROOM * percent[at] / 100, held[at], usd[at], unused[at], is_single, speed,
         )  # fmt: skip
         best, ways = _add_best(sums, group, terms)
         for place, way in enumerate(ways):
@@ -192,12 +202,16 @@ def right_sizes(
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
-    """Jobs of one GPU type, memory and class; memory and compute with room, arrays of one shape."""
+    """Jobs of one GPU type, memory and class; memory and compute with room, arrays of one shape.
+
+    ``least_compute`` is of tensor cores where that is known, ``in_use`` of the whole GPU.
+    """
 
     gpu_type: str | None
     memory_gb: float
     least_gb: FloatArray
     least_compute: FloatArray
+    in_use: FloatArray
     gpu_h: FloatArray
     usd: FloatArray
     unused_gpu_h: FloatArray
@@ -214,6 +228,7 @@ class _Sum:
     saved_gpu_h: float = 0.0
     saved_usd: float = 0.0
     measured_jobs: int = 0
+    tensor_jobs: int = 0
     measured_h: float = 0.0
     speed_h: float = 0.0
 
@@ -246,6 +261,7 @@ def _add_best(
         row.gpu_h += gpu_h
         row.saved_gpu_h += float(way.saved_gpu_h[chosen].sum())
         row.saved_usd += float(way.saved_usd[chosen].sum())
+        row.tensor_jobs += int(way.by_tensor[chosen].sum())
         if way.speed is not None:
             row.measured_jobs += count
             row.measured_h += gpu_h
@@ -256,7 +272,8 @@ def _add_best(
 def _fewer(jobs: _Alike) -> Iterator[_Way]:
     """Yield the GPUs in use of jobs that never use the others."""
     unused = jobs.unused_gpu_h
-    yield _Way(FEWER, IN_USE, unused > 0, unused, unused * jobs.usd, None)
+    is_none = np.zeros(unused.size, np.bool_)
+    yield _Way(FEWER, IN_USE, unused > 0, unused, unused * jobs.usd, None, is_none)
 
 
 def _parts(jobs: _Alike) -> Iterator[_Way]:
@@ -264,15 +281,16 @@ def _parts(jobs: _Alike) -> Iterator[_Way]:
     may = jobs.is_single & (jobs.unused_gpu_h == 0)
     for part in slices_of(jobs.gpu_type, jobs.memory_gb) if may.any() else ():
         fits = may & (part.memory_gb >= jobs.least_gb)
-        longer, speed = 1.0, None
+        longer, speed, by_tensor = 1.0, None, np.zeros(fits.size, np.bool_)
         if jobs.speed is None:
             fits &= part.compute >= jobs.least_compute
+            by_tensor = part.compute < jobs.in_use
         elif jobs.speed.is_enough(part.compute):
             longer, speed = jobs.speed.times_longer(part.compute), jobs.speed.speed(part.compute)
         else:
             continue
         saved = jobs.gpu_h * (1 - longer / part.on_one_gpu)
-        yield _Way(PART, part.name, fits, saved, saved * jobs.usd, speed)
+        yield _Way(PART, part.name, fits, saved, saved * jobs.usd, speed, by_tensor)
 
 
 def _cheaper(jobs: _Alike, terms: SizeTerms) -> Iterator[_Way]:
@@ -283,7 +301,9 @@ def _cheaper(jobs: _Alike, terms: SizeTerms) -> Iterator[_Way]:
         fits = (jobs.unused_gpu_h == 0) & (usd < jobs.usd)
         fits &= terms.gpu_memory[name] >= jobs.least_gb
         fits &= usd >= jobs.usd * jobs.least_compute
-        yield _Way(CHEAPER, name, fits, np.zeros(fits.size), jobs.gpu_h * (jobs.usd - usd), None)
+        by_tensor = usd < jobs.usd * jobs.in_use
+        saved_usd = jobs.gpu_h * (jobs.usd - usd)
+        yield _Way(CHEAPER, name, fits, np.zeros(fits.size), saved_usd, None, by_tensor)
 
 
 def _rows(table: WasteTable, sums: Mapping[tuple[str, str, str], _Sum]) -> tuple[RightSize, ...]:
@@ -293,7 +313,8 @@ def _rows(table: WasteTable, sums: Mapping[tuple[str, str, str], _Sum]) -> tuple
             gpu_type, way, name, row.jobs, row.gpu_h, row.saved_gpu_h,
             row.saved_gpu_h / months if months else 0.0,
             row.saved_usd / months if table.usd is not None and months else None,
-            row.measured_jobs, row.speed_h / row.measured_h if row.measured_jobs else None,
+            row.measured_jobs, row.tensor_jobs,
+            row.speed_h / row.measured_h if row.measured_jobs else None,
         )
         for (gpu_type, way, name), row in sums.items()
     ]  # fmt: skip
@@ -310,7 +331,8 @@ def _with_series(jobs: pl.DataFrame, series: pl.DataFrame | None) -> pl.DataFram
     if series is None:
         return jobs
     names = ("gpu_util_mean", "gpu_mem_used_gib", "gpu_mem_total_gib")
-    covering = series.filter(pl.col("covered_share") >= KNOWN).select("job_id", *names)
+    covering = series.filter(pl.col("covered_share") >= KNOWN)
+    covering = covering.select("job_id", *names, "gpu_tensor_mean")
     joined = jobs.join(covering, on="job_id", how="left", suffix="_series", maintain_order="left")
     return joined.with_columns(
         pl.coalesce(name, f"{name}_series").alias(name) for name in names if name in jobs.columns

@@ -11,9 +11,9 @@ from gpuplan.analysis.trace.trace import Trace
 T0 = 1_790_000_000
 """Begin of the logs, seconds since 1970."""
 HOUR = 3600
-ENGINE, UTIL, FB, FREE, POWER = (
+ENGINE, UTIL, FB, FREE, POWER, TENSOR = (
     "DCGM_FI_PROF_GR_ENGINE_ACTIVE", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED",
-    "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE",
+    "DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE",
 )  # fmt: skip
 
 
