@@ -50,7 +50,7 @@ def test_allocatable_counts_before_capacity(tmp_path):
         node("n2", capacity={GPU: "8"}),
         node("cpu", {}, capacity={"cpu": "96"}),
     )
-    read = read_node_gpus(path)
+    read = read_node_gpus(path, {})
     assert read == NodeGpus({"n1": 7, "n2": 8}, {"n1": "H100-80GB", "n2": "H100-80GB"})
 
 
@@ -60,7 +60,7 @@ def test_allocatable_counts_before_capacity(tmp_path):
      {"allocatable": {"nvidia.com/mig-1g.10gb": "3"}}, {}],
 )  # fmt: skip
 def test_nodes_that_do_not_tell_are_no_cluster(tmp_path, status):
-    assert read_node_gpus(write(tmp_path / "k.json", node("n1", **status))) == NodeGpus()
+    assert read_node_gpus(write(tmp_path / "k.json", node("n1", **status)), {}) == NodeGpus()
 
 
 def waits(gpuplan, path):

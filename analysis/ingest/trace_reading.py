@@ -31,17 +31,10 @@ from gpuplan.analysis.job_table.schema import (
     Provenance,
     SourceFile,
 )
-from gpuplan.analysis.kubernetes.same_jobs import SameJobs
+from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG, SameJobs
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import (
-    CUT_OFF,
-    IN_ANOTHER_LOG,
-    Batch,
-    Refused,
-    Rows,
-    cut_warnings,
-)
+from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.memo import ColumnMemo
@@ -127,8 +120,7 @@ class Reading:
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
         self.together = self._opened_together()
-        if self.together:
-            self.same_jobs.leave_out(self.format.name, self.sources[0].path, self.together)
+        self.same_jobs.leave_out(self.format.name, self.sources[0].path, self.together)
         self.schema = self._schema()
         scan = register_io_source(batches, schema=self.schema)
         try:
@@ -318,10 +310,9 @@ class Reading:
             self.log.add(stream.path, piece.refused, self.read + len(piece.refused))
             rows += piece.read
             last = piece.rows
-        earlier = self.side_rows.get(side_table.name)
-        self.side_rows[side_table.name] = (
-            last if earlier is None else side_table.per_key(pl.concat([earlier, last]))
-        )
+        if (earlier := self.side_rows.get(side_table.name)) is not None:
+            last = side_table.per_key(pl.concat([earlier, last]))
+        self.side_rows[side_table.name] = last
         return rows
 
     def _take(
@@ -403,9 +394,7 @@ def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) 
     """Return kept rows at some positions as rows refused for their ids."""
     at = kept if outcome.positions is None else outcome.positions.gather(kept).to_list()
     ids = outcome.jobs["job_id"].gather(kept)
+    rows = zip(outcome.rows.gather(kept), ids, outcome.batch.raw(at), strict=True)
     return [
-        Refused(row, reason, outcome.id_column, job_id, expected, raw)
-        for row, job_id, raw in zip(
-            outcome.rows.gather(kept), ids, outcome.batch.raw(at), strict=True
-        )
+        Refused(row, reason, outcome.id_column, job_id, expected, raw) for row, job_id, raw in rows
     ]

@@ -221,8 +221,7 @@ def _mark_far(jobs: Iterable[KubeJob]) -> None:
     others = OtherTimes.of(span for _, span in spans)
     for job, span in spans:
         if others.is_impossible(span):
-            found = shown_time(others.outer(span))
-            job.fault = ("out_of_range", "time", found, IMPOSSIBLE)
+            job.fault = ("out_of_range", "time", shown_time(others.outer(span)), IMPOSSIBLE)
         elif others.is_far(span):
             job.notes |= {"far"}
 

@@ -105,7 +105,7 @@ class _Pod:
         """Take one of its series, which has a sample, or requests that are no number."""
         samples, labels = series.samples, series.labels
         if not samples:
-            self.odd_requests.add(_requested(labels))
+            self.odd_requests.add(series.requested)
             return
         first, (last, value) = samples[0][0], samples[-1]
         if series.name in (CREATED, SCHEDULED, COMPLETED):
@@ -136,7 +136,7 @@ class _Pod:
     def _take_request(self, series: LabelledSeries, last: float, value: float) -> None:
         labels = series.labels
         requests = self.requests if series.name == REQUESTS else self.stand_ins
-        key = _requested(labels)
+        key = series.requested
         if key not in requests or (last, value) > requests[key]:
             requests[key] = (last, value)
         node = labels.get("exported_node") or labels.get("node") or ""
@@ -148,12 +148,6 @@ class _Pod:
         priority = labels.get("priority", "")
         if re.fullmatch(r"-?\d{1,10}", priority):
             self.priority = int(priority)
-
-
-def _requested(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Return the container and the resource of a series of requests."""
-    container = labels.get("exported_container") or labels.get("container", "")
-    return container, labels.get("resource", "")
 
 
 @dataclass(slots=True)
@@ -329,9 +323,8 @@ def _amounts(pod: _Pod, more: Iterable[str]) -> dict[str, float]:
     """Return GPU resource -> amount over all containers."""
     names = RESOURCES | {written(name): name for name in more}
     amounts: dict[str, float] = defaultdict(float)
-    told = {resource for _, resource in (*pod.requests, *pod.stand_ins)}
     for _, resource in sorted(pod.odd_requests - pod.requests.keys()):
-        if resource not in told and _is_gpu(resource, names):
+        if _is_gpu(resource, names):
             raise ValueError(f"requests of {resource} that are NaN or infinite")
     for (_, resource), (_, amount) in (pod.requests or pod.stand_ins).items():
         plain = written(resource)

@@ -15,23 +15,22 @@ from gpuplan.analysis.kubernetes.gpus import SHARED, in_gpus, is_gpu, type_of_la
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, newest, read_objects, versions
 from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.quantities import Quantity
-from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.source import Source, SourceStream
 
 NODE = "Node"
 
 
-class _NodeStatus(Struct):
+class _GpusOfNode(Struct):
     capacity: dict[str, Quantity] | None = None
     allocatable: dict[str, Quantity] | None = None
 
 
-class _Node(Struct):
+class _GpuNode(Struct):
     metadata: PodMeta
-    status: _NodeStatus = member(default_factory=_NodeStatus)
+    status: _GpusOfNode = member(default_factory=_GpusOfNode)
 
 
-_AS_NODE = msgspec.json.Decoder(_Node)
+_AS_NODE = msgspec.json.Decoder(_GpuNode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,18 @@ class NodeGpus:
     types: Mapping[str, str | None] = field(default_factory=dict)
 
 
-def read_node_gpus(path: Path) -> NodeGpus:
+def read_node_gpus(path: Path, instances: Mapping[str, str]) -> NodeGpus:
     """Return the GPUs of the nodes of a dump; none where it has no nodes that tell of GPUs.
 
     Nodes that cannot be read, or that share GPUs, tell nothing of the size of a cluster: then none
-    do. Raises `InputError` where the file cannot be read.
+    do.
+
+    Args:
+        path: the dump.
+        instances: instance type in lower case -> GPU model.
+
+    Raises:
+        InputError: the file cannot be read.
     """
     with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
         kept = versions(read_objects(stream).objects)
@@ -69,5 +75,5 @@ def read_node_gpus(path: Path) -> NodeGpus:
             return NodeGpus()
         if count:
             gpus[item.name] = int(count)
-            types[item.name] = type_of_labels(node.metadata.labels or {}, instance_models())
+            types[item.name] = type_of_labels(node.metadata.labels or {}, instances)
     return NodeGpus(gpus, types)

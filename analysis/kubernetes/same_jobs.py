@@ -11,11 +11,13 @@ from pathlib import Path
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.kubernetes.jobs import KubeJob, KubeRows
-from gpuplan.analysis.reading.batch import IN_ANOTHER_LOG, Rows
+from gpuplan.analysis.reading.batch import Rows
 
 FORMATS = ("kueue", "yunikorn", "kube", "kube-metrics")
 """Formats whose logs may have the same jobs; a job that several have is that of the first one."""
 
+IN_ANOTHER_LOG = "in_another_log"
+"""Why a job is left out that another log of the same cluster has."""
 Spans = Sequence[tuple[float, float]]
 
 
@@ -64,8 +66,8 @@ class SameJobs:
 
 def _names(job: KubeJob) -> set[str]:
     """Return the names of a job and of its owner, with the namespace."""
-    own = job.name.partition("#")[0]
-    return {own, f"{job.group}/{job.owner}"} if job.owner else {own}
+    name = job.name.partition("#")[0]
+    return {name, f"{job.group}/{job.owner}"} if job.owner else {name}
 
 
 def _span(job: KubeJob) -> tuple[float, float]:

@@ -79,6 +79,12 @@ class LabelledSeries:
     samples: list[Sample]
     odd: int = 0
 
+    @property
+    def requested(self) -> tuple[str, str]:
+        """The container and the resource of a series of requests."""
+        container = self.labels.get("exported_container") or self.labels.get("container", "")
+        return container, self.labels.get("resource", "")
+
 
 @dataclass(slots=True)
 class SeriesFile:

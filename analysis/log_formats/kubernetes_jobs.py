@@ -18,8 +18,9 @@ from gpuplan.analysis.job_table.schema import (
     STATES,
 )
 from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN, KubeJob
+from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
-from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, IN_ANOTHER_LOG, WITHOUT_GPUS, Tally
+from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, WITHOUT_GPUS, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds

@@ -123,8 +123,8 @@ def _amount(name: str, amount: Quantity) -> Fraction:
     try:
         return quantity(amount)
     except ValueError as error:
-        found = str(amount)[:MOST_QUOTED]
-        raise ValueError(f"requests {found!r} of {name}, expected {error}") from None
+        quoted = str(amount)[:MOST_QUOTED]
+        raise ValueError(f"requests {quoted!r} of {name}, expected {error}") from None
 
 
 def _sum(parts: Iterable[Mapping[str, Fraction]]) -> dict[str, Fraction]:

@@ -268,13 +268,13 @@ class _Workloads:
         told = []
         for name in far:
             span = self.spans[name]
-            found = f"{name}: {datetime.fromtimestamp(others.outer(span), UTC):%Y-%m-%d}"
+            when = f"{name}: {datetime.fromtimestamp(others.outer(span), UTC):%Y-%m-%d}"
             if not others.is_impossible(span):
-                told.append(found)
+                told.append(when)
                 continue
             del self.spans[name]
             if name in admitted:
-                self.rejected.append(f"Workload {found}, expected {IMPOSSIBLE}")
+                self.rejected.append(f"Workload {when}, expected {IMPOSSIBLE}")
         self.rows = [row for row in self.rows if row["job_id"] in self.spans]
         self.waiting = [row for row in self.waiting if row["job_id"] in self.spans]
         if not told:

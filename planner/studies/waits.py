@@ -15,6 +15,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.kubernetes.nodes import NodeGpus, read_node_gpus
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
 from gpuplan.analysis.site.log import read_site_log
@@ -82,7 +83,9 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
     is_dump = not is_of_pods and is_kueue_dump(request.trace)
     dump = read_kueue_log(request.trace) if is_dump else None
     quotas = None if dump is None else dump.site
-    nodes = read_node_gpus(request.trace) if is_of_pods and request.trace.is_file() else None
+    nodes = None
+    if is_of_pods and request.trace.is_file():
+        nodes = read_node_gpus(request.trace, instance_models())
     analysis = wait_analysis(trace, request.trace, request, jobs, quotas, nodes)
     if analysis is None:
         raise InputError(
