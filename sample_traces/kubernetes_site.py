@@ -25,11 +25,16 @@ BEGIN_S = int(datetime(2026, 11, 2, tzinfo=UTC).timestamp())
 END_S = BEGIN_S + DAYS * DAY_S
 GPU, CPU = "nvidia.com/gpu", "cpu"
 CPUS_PER_GPU, GPUS_PER_NODE = 16, 8
+SPARE_NODES = {"h100": 1}
+"""Without one, pods that are within the quotas would not fit on the nodes."""
+NODE = {CPU: str(CPUS_PER_GPU * GPUS_PER_NODE), GPU: str(GPUS_PER_NODE)}
 API = "kueue.x-k8s.io/v1beta2"
 COHORTS = {"company": None, "research": "company", "product": "company"}
 PRODUCTS = {"h100": "NVIDIA-H100-80GB-HBM3", "a100": "NVIDIA-A100-SXM4-80GB"}
 HOUR_WEIGHTS = (2, 1, 1, 1, 1, 1, 2, 4, 7, 10, 11, 11, 9, 10, 11, 11, 10, 9, 7, 5, 4, 4, 3, 3)
 STEP_S = 3600
+PLACED_S = 2 * DAY_S
+"""Whose pods are in a file: they ran in the last two days."""
 KUBE_S = DAY_S
 """How long pods are kept after their end."""
 
@@ -70,7 +75,10 @@ TEAMS = (
 
 @dataclass(slots=True)
 class SampleJob:
-    """A job of the site; times in seconds after 1970, None where they have not come yet."""
+    """A job of the site; times in seconds after 1970, None where they have not come yet.
+
+    ``nodes`` has the node of each pod, of the jobs of the last days.
+    """
 
     number: int
     team: Team
@@ -84,6 +92,7 @@ class SampleJob:
     run_s: int
     failed: bool
     start_s: int | None = None
+    nodes: tuple[str, ...] = ()
 
     @property
     def gpus(self) -> int:
@@ -343,24 +352,67 @@ def _recent(jobs: Sequence[SampleJob]) -> list[SampleJob]:
 
 
 def nodes() -> Iterator[tuple[str, str]]:
-    """Yield nodes with the flavor of their GPUs."""
+    """Yield nodes with the flavor of their GPUs: those of the quotas, and what is spare."""
     for flavor, gpus in _by_flavor((team.flavor, team.quota) for team in TEAMS).items():
-        yield from ((f"{flavor}-{i}", flavor) for i in range(gpus // GPUS_PER_NODE))
+        count = gpus // GPUS_PER_NODE + SPARE_NODES.get(flavor, 0)
+        yield from ((f"{flavor}-{i}", flavor) for i in range(count))
 
 
 def pods_of(job: SampleJob) -> Iterator[tuple[str, str, str]]:
     """Yield name, uid and node of each pod of a job."""
-    able = [name for name, flavor in nodes() if flavor == job.team.flavor]
     for i in range(job.pods):
         name = f"{job.name}-worker-{i}" if job.pods > 1 else f"{job.name}-{job.uid[:5]}"
-        yield name, f"{job.uid[:-2]}{i:02}", able[(job.number + i) % len(able)]
+        yield name, f"{job.uid[:-2]}{i:02}", job.nodes[i] if job.nodes else ""
+
+
+def place(jobs: Sequence[SampleJob]) -> None:
+    """Give the pods of the last days nodes, so that no node holds more GPUs than it has.
+
+    Each goes to the fullest node with room. Where a later job then has none, earlier ones move.
+    """
+    shown = [
+        job for job in jobs
+        if job.start_s is not None and job.start_s <= END_S
+        and job.start_s + job.run_s > END_S - PLACED_S
+    ]  # fmt: skip
+    shown.sort(key=lambda job: (job.start_s or 0, job.number))
+    for flavor in PRODUCTS:
+        names = [name for name, of in nodes() if of == flavor]
+        if not _placed([job for job in shown if job.team.flavor == flavor], 0, names):
+            raise ValueError(f"the {flavor} nodes have no room for all pods")
+
+
+def _placed(jobs: Sequence[SampleJob], at: int, names: Sequence[str]) -> bool:
+    """Place the jobs from a position on; return whether there is room for all."""
+    if at == len(jobs):
+        return True
+    job = jobs[at]
+    free = dict.fromkeys(names, GPUS_PER_NODE)
+    on: dict[str, tuple[int, ...]] = dict.fromkeys(names, ())
+    for other in jobs[:at]:
+        if (other.start_s or 0) + other.run_s > (job.start_s or 0):
+            for node in other.nodes:
+                free[node] -= other.gpus_per_pod
+                on[node] += (other.number,)
+    able = sorted((name for name in names if free[name] >= job.gpus_per_pod), key=free.__getitem__)
+    tried = set()
+    for first in range(len(able) - job.pods + 1):
+        chosen = able[first : first + job.pods]
+        if (beside := tuple(on[node] for node in chosen)) not in tried:
+            tried.add(beside)
+            job.nodes = tuple(chosen)
+            if _placed(jobs, at + 1, names):
+                return True
+    job.nodes = ()
+    return False
 
 
 def kube_json(jobs: Sequence[SampleJob]) -> str:
     """Return pods and nodes as kubectl prints them, of the jobs of the last day."""
     labelled = [
         {"apiVersion": "v1", "kind": "Node",
-         "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": PRODUCTS[flavor]}}}
+         "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": PRODUCTS[flavor]}},
+         "status": {"capacity": NODE, "allocatable": NODE}}
         for name, flavor in nodes()
     ]  # fmt: skip
     return _listed([*labelled, *(pod for job in _recent(jobs) for pod in _pod_objects(job))])
@@ -473,6 +525,7 @@ def site_jobs(rng: np.random.Generator) -> list[SampleJob]:
     """Return the jobs of the site, and when each started."""
     jobs = draw_jobs(rng)
     admit(jobs)
+    place(jobs)
     return jobs
 
 

@@ -267,3 +267,47 @@ def test_pods_without_any_series_of_requests_are_not_pods_without_gpus(tmp_path)
     assert not jobs and done.left_out == {"gpus_unknown": 1}
     jobs, done = jobs_of(tmp_path, answer(asked, ANCHOR))  # others of the answer have them
     assert list(jobs) == ["ns/anchor"] and done.left_out == {"without_gpus": 1}
+
+
+REQUESTS = "kube_pod_container_resource_requests"
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf"])
+def test_a_gang_with_an_unknown_request_is_rejected_not_smaller(tmp_path, value):
+    gang = {"owner": ("PyTorchJob", "g")}
+    whole, part = pod("g-0", end=2000, **gang), pod("g-1", end=2000, **gang)
+    both, _ = jobs_of(tmp_path, answer(whole, part, ANCHOR))
+    assert both["ns/g"]["num_gpus"] == 16
+    for item in part:
+        if item["metric"]["__name__"] == REQUESTS:
+            item["values"] = [[time, value] for time, _ in item["values"]]
+    jobs, done = jobs_of(tmp_path, answer(whole, part, ANCHOR), limit=Limit.of("50%"))
+    assert jobs.keys() == {"ns/anchor"} and done.rejected_by_reason == {"unreadable": 1}
+    assert done.left_out == {}
+
+
+def test_unknown_requests_of_other_resources_say_nothing_of_gpus(tmp_path):
+    cpu = series(REQUESTS, [(HOUR, "NaN")], container="c", resource="cpu", node="n1")
+    assert job_of(tmp_path, pod(end=2000), [cpu])["num_gpus"] == 8
+
+
+def test_a_number_among_odd_samples_counts(tmp_path):
+    odd = series(REQUESTS, [(HOUR, "NaN"), (2 * HOUR, 4)], container="d",
+                 resource="nvidia_com_gpu", node="n1")  # fmt: skip
+    assert job_of(tmp_path, pod(end=2000), [odd])["num_gpus"] == 8 + 4
+
+
+def test_series_without_a_pod_are_told(tmp_path):
+    lost = series("kube_pod_created", [(HOUR, DAY)])
+    del lost["metric"]["pod"]
+    jobs, done = jobs_of(tmp_path, answer(pod(end=2000), [lost], ANCHOR))
+    assert jobs.keys() == {"ns/p", "ns/anchor"}
+    assert "series left out because they have no pod label: 1" in done.notes
+
+
+def test_slices_that_no_gpu_has_are_not_zero_gpus(tmp_path):
+    slices = series(REQUESTS, [(HOUR, 1)], container="m", resource="nvidia_com_mig_9g_80gb",
+                    node="n1")  # fmt: skip
+    pods = answer(pod(gpus=0, end=2000), [slices], ANCHOR)
+    _, done = jobs_of(tmp_path, pods, limit=Limit.of("50%"))
+    assert done.rejected_by_reason == {"unreadable": 1} and done.left_out == {}

@@ -4,7 +4,7 @@ import json
 
 import polars as pl
 import pytest
-from support_kubernetes import DAY, at, container, jobs_of, listed, pod, span
+from support_kubernetes import DAY, at, container, jobs_of, listed, pod, span, texts
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.reject_limit import Limit
@@ -164,3 +164,40 @@ def test_a_log_is_read_in_place_of_a_trace(gpuplan, tmp_path):
     code, shown, err = gpuplan("characterize", tmp_path / "k.json", "--output-format", "json")
     assert code == 0, err
     assert json.loads(shown)["inputs"][0]["log"]["source_format"] == "kube"
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("kueue", ("--gang", "job")),
+        ("kueue", ("--node-types", "nodes.json")),
+        ("kueue", ("--metric", "kube_pod_created=dump.json")),
+        ("kube", ("--metric", "kube_pod_created=dump.json")),
+        ("dstack", ("--user-label", "user")),
+        ("yunikorn", ("--user-label", "user")),
+    ],
+)
+def test_options_that_a_format_does_not_read_are_refused(gpuplan, tmp_path, name, options):
+    path = tmp_path / "dump.json"
+    path.write_text(texts()[name][2])
+    (tmp_path / "nodes.json").write_text("{}")
+    if options[1] == "nodes.json":
+        options = (options[0], tmp_path / "nodes.json")
+    code, _, err = gpuplan("ingest", path, "-o", tmp_path / "t.parquet", *options)
+    assert code == 2 and f"{options[0]}: says nothing of {name} logs; leave it out" in err
+
+
+@pytest.mark.parametrize("name", ["kube", "kueue", "kube_metrics"])
+def test_a_label_that_no_object_has_is_told(tmp_path, name):
+    for label, is_told in (("nosuch", True), (None, False)):
+        options = {"user_label": label} if label else {}
+        _, done = jobs_of(tmp_path, texts()[name][2], name=texts()[name][1], options=options)
+        assert any("'nosuch' of --user-label" in note for note in done.notes) is is_told
+
+
+@pytest.mark.parametrize(("name", "said"), [("kueue", "ResourceFlavors"), ("kube", "the nodes")])
+def test_the_advice_for_unknown_types_is_of_the_format(tmp_path, name, said):
+    text = texts()[name][2].replace('"h100"', '""').replace("nvidia.com/gpu.product", "other")
+    _, done = jobs_of(tmp_path, text, name=texts()[name][1])
+    notes = [note for note in done.notes if note.startswith("jobs whose GPU type")]
+    assert notes and all(said in note and "--node-types" not in note for note in notes)

@@ -520,3 +520,10 @@ def test_a_log_without_started_jobs_says_what_it_has(tmp_path):
 
 def test_options_for_other_formats_are_defaults():
     assert IngestOptions().kubernetes == type(IngestOptions().kubernetes)()
+
+
+def test_slices_that_no_gpu_has_are_not_zero_gpus(tmp_path):
+    odd = pod("odd", gpus=0)
+    odd["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/mig-9g.80gb": "1"}}
+    _, done = jobs_of(tmp_path, listed(pod("a"), odd), limit=Limit.of("50%"))
+    assert done.rejected_by_reason == {"unreadable": 1} and done.left_out == {}

@@ -1,5 +1,7 @@
 """Workloads that ingest rejects count in no calibration, what-if or forecast either."""
 
+import re
+
 import pytest
 from support_kueue import GPU, teams, workload, write_list
 
@@ -13,10 +15,31 @@ def holding(amount):
     return made
 
 
+def with_value(value, *keys):
+    """Return a workload with a value at a key."""
+    made = at = workload("bad", "team-a", 50, 60, 90_000)
+    for key in keys[:-1]:
+        at = at[key]
+    at[keys[-1]] = value
+    return made
+
+
+CREATED = ("metadata", "creationTimestamp")
+AT = ("status", "conditions", 0, "lastTransitionTime")
+
+
 BAD = [
     (workload("bad", "team-a", 50, 60, 55), "finished before it was admitted"),
     (holding("-8"), "holds -8 of nvidia.com/gpu"),
     (holding("1500m"), "holds 1500m of nvidia.com/gpu"),
+    (holding("NaN"), "holds NaN of nvidia.com/gpu"),
+    (holding("1000000000"), "holds 1000000000 of nvidia.com/gpu, expected .* to 10,000,000"),
+    (with_value("soon", *CREATED), 'metadata.creationTimestamp: found "soon"'),
+    (with_value(None, *CREATED), "has no creationTimestamp"),
+    (with_value("soon", *AT), r'status.conditions\[0\].lastTransitionTime: found "soon"'),
+    (with_value(None, "spec"), "spec: found null, expected object"),
+    (with_value("high", "spec", "priority"), 'spec.priority: found "high", expected int'),
+    (with_value("5", "spec", "priority"), 'spec.priority: found "5", expected int'),
 ]
 
 
@@ -29,7 +52,8 @@ def test_one_of_a_hundred_is_left_out_and_named(tmp_path, bad, why):
     log = read_kueue_log(write_list(tmp_path / "k.json", [*teams(), *good(99), bad]))
     assert log.jobs.height == 99 and log.left_out == {CANNOT_BE_USED: 1}
     (warning,) = log.warnings
-    assert f"team-a/bad: {why}" in warning and warning.startswith("1 workload cannot")
+    assert re.search(rf"team-a/bad: {why}", warning) and warning.startswith("1 workload cannot")
+    assert log.end == read_kueue_log(write_list(tmp_path / "g.json", [*teams(), *good(99)])).end
 
 
 @pytest.mark.parametrize(("bad", "why"), BAD)

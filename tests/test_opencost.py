@@ -73,6 +73,15 @@ def test_corrections_and_idle_costs_may_be_negative(tmp_path):
     assert invoice.charges["effective"].sum() == Decimal("230.5") - 6
 
 
+def test_steps_without_allocations_are_told(tmp_path):
+    path = tmp_path / "o.json"
+    steps = [None, {"p1": allocation(6)}, {}, {"p1": allocation(8)}]
+    path.write_text(json.dumps({"code": 200, "data": steps}))
+    assert read_invoice([path]).warnings == (
+        f"{path}: 2 of 4 steps have no allocations (first step 1): nothing is billed for that time",
+    )
+
+
 @pytest.fixture
 def bill(gpuplan, tmp_path):
     """Return what a bill says of an invoice beside a log of 4 H100 for 44 hours."""
@@ -152,6 +161,25 @@ def test_what_tells_the_gpu_type(bill, tmp_path, where, options):
     row = next(row for row in found["gpu_types"] if row["billed_gpu_h"])
     assert row["gpu_type"].startswith("A100") and row["log_gpu_h"] == 0  # the log has H100 alone
     assert row["billed_gpu_h"] == 96
+
+
+@pytest.mark.parametrize(
+    "node",
+    ["ip-10-0-12-34.ec2.internal", "ip-10-0-4-0.ec2.internal", "gke-prod-a2-pool-1f2e", "h1-00"],
+)
+def test_the_name_of_a_node_is_read_by_whole_parts(bill, tmp_path, node):
+    path = write(tmp_path / "o.json", [allocation(5, node=node)])
+    rows = bill(path, "--price", "H100=2")["gpu_types"]
+    assert [row["gpu_type"] for row in rows if row["billed_gpu_h"]] == ["H100"]  # the log has one
+
+
+def test_other_types_with_as_many_hours_are_a_difference(gpuplan, tmp_path):
+    job = ("team-a", "2026-01-05T00:00:00Z", "2026-01-06T00:00:00Z", 4, "H100")
+    log = write_log(tmp_path / "jobs.csv", [job])
+    path = write(tmp_path / "o.json", [allocation(5, node="pool-a100-80gb")])
+    answer, _ = words_of(gpuplan, log, "--price", "H100=2.5", "--invoice", path)
+    assert "as many hours, but of other GPUs: A100-80GB by OpenCost, H100 in the log" in answer
+    assert "no real difference" not in answer
 
 
 def written(*, repeated=False, **cells):

@@ -2,7 +2,9 @@
 
 import gzip
 import json
+from collections import defaultdict
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 from pathlib import Path
 
 import polars as pl
@@ -157,8 +159,31 @@ def test_opencost_bills_what_the_log_of_the_site_holds(gpuplan):
     billed = {row["gpu_type"]: row["billed_gpu_h"] for row in invoice["gpu_types"]}
     held = sum(priced[name] * hours for name, hours in billed.items() if hours)
     lines = {line["kind"]: line["effective_usd"] for line in invoice["lines"]}
-    capacity = 2 * 24 * (48 * 2.4 + 16 * 1.5)  # of two days, of 6 nodes with H100 and 2 with A100
+    capacity = 2 * 24 * (56 * 2.4 + 16 * 1.5)  # of two days, of 7 nodes with H100 and 2 with A100
     assert held + lines["unused_capacity"] == pytest.approx(capacity, rel=1e-4)
+
+
+def test_no_node_holds_more_gpus_than_it_has(tmp_path):
+    items = json.loads((FOLDER / "kube" / "kube.json").read_text())["items"]
+    has = {
+        item["metadata"]["name"]: int(item["status"]["allocatable"]["nvidia.com/gpu"])
+        for item in items if item["kind"] == "Node"
+    }  # fmt: skip
+    assert set(has.values()) == {8} and len(has) == 9
+    changes = defaultdict(list)
+    for item in items:
+        status = item.get("status", {})
+        if item["kind"] != "Pod" or "nodeName" not in item["spec"]:
+            continue
+        requests = item["spec"]["containers"][0]["resources"]["requests"]
+        gpus = int(requests["nvidia.com/gpu"])
+        state = status["containerStatuses"][0]["state"]
+        end = state.get("terminated", {}).get("finishedAt", "9999")
+        start = status["conditions"][0]["lastTransitionTime"]
+        changes[item["spec"]["nodeName"]] += [(start, gpus), (end, -gpus)]
+    assert len(changes) > 4
+    for node, steps in changes.items():
+        assert max(accumulate(gpus for _, gpus in sorted(steps))) <= has[node], node
 
 
 def test_samples_of_kubernetes_are_small():

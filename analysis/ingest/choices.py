@@ -8,6 +8,16 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.log_formats.format import IngestOptions, KubernetesOptions, LogFormat
 from gpuplan.analysis.reading.times import check_zone
 
+KUBERNETES = {
+    "gpu_resources": "--gpu-resource",
+    "user_label": "--user-label",
+    "node_types": "--node-types",
+    "include_cpu": "--include-cpu",
+    "gang": "--gang",
+    "metrics": "--metric",
+}
+"""Field of `KubernetesOptions` -> the option that sets it."""
+
 
 def check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
     """Refuse options that apply to none of the formats. Raises `UsageError`."""
@@ -25,9 +35,12 @@ def check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
         raise UsageError(
             f"--twin: the format {names} does not record the fields of a scheduler; leave it out"
         )
-    if choices.kubernetes != KubernetesOptions() and not any(
-        log_format.together is not None for log_format in used
-    ):
+    unset, read = KubernetesOptions(), {name for of in used for name in of.kubernetes}
+    for name, option in KUBERNETES.items():
+        is_set = getattr(choices.kubernetes, name) != getattr(unset, name)
+        if is_set and name not in read and any(of.together is not None for of in used):
+            raise UsageError(f"{option}: says nothing of {names} logs; leave it out")
+    if choices.kubernetes != unset and not any(of.together is not None for of in used):
         raise UsageError(
             "--gpu-resource, --user-label, --node-types, --include-cpu, --gang and --metric are "
             f"for logs of Kubernetes, not {names}; leave them out"

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.reading.batch import EARLY, FEW_GPUS, SET_BACK, WITHOUT_GPUS
+from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, FEW_GPUS, SET_BACK, WITHOUT_GPUS
 
 
 def doubts(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
@@ -30,6 +30,13 @@ def doubts(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
             f"{counted(set_back, 'job')} ran an hour longer than from start to end: the times "
             "are local and the clock was set back, so GPUs seem held for an hour too long\n"
             "  next: --time-zone NAME, such as America/New_York"
+        )
+    if far := counts[FAR_TIMES]:
+        have = "has" if far == 1 else "have"
+        warnings.append(
+            f"{counted(far, 'job')} {have} times over a year from those of the other "
+            f"{kept - far:,}: loads and means of the whole time follow from them\n  next: if a "
+            "clock was wrong, leave them out: --where \"submit_time >= 'DATE'\""
         )
     if few:
         warnings.append(

@@ -23,6 +23,7 @@ from gpuplan.analysis.ingest.trace_reading import ROW_GROUP_ROWS, Reading, job_p
 from gpuplan.analysis.ingest.unknown_files import unknown_log
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.analysis.job_table.schema import METADATA_KEY, SOURCE, Provenance
+from gpuplan.analysis.kubernetes.same_jobs import FORMATS, SameJobs
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import (
     IngestOptions,
@@ -197,9 +198,12 @@ class LogReader:
         )
         readings = []
         with atomic_output(output) as trace:
+            same_jobs = SameJobs()
             for name, logs in by_format.items():
                 part = trace if len(by_format) == 1 else inputs.spool / f"{name}.parquet"
-                readings.append(self._read(logs, part, rejects, inputs.spool, advance, notes))
+                readings.append(
+                    self._read(logs, part, rejects, inputs.spool, advance, notes, same_jobs)
+                )
                 notes = []
             provenance = readings[0].provenance() if len(readings) == 1 else merge(readings, trace)
             span = span_of(trace)
@@ -233,6 +237,7 @@ class LogReader:
         spool: Path,
         advance: Callable[[int], None] | None,
         notes: Sequence[str],
+        same_jobs: SameJobs,
     ) -> Reading:
         """Write the jobs of logs of one format to a file of their own."""
         log_format = logs[0].format
@@ -252,8 +257,9 @@ class LogReader:
             doubted = "--map" if self.choices.columns else "--source-format"
             log = RejectLog(rejects, spool, self.limit, taken_for, doubted)
             return Reading(
-                files, log_format, choices, log, advance, notes, memo, repeated, incomplete
-            )
+                files, log_format, choices, log, advance, notes, memo, repeated, incomplete,
+                same_jobs,
+            )  # fmt: skip
 
         done = reading()
         done.write(trace)
@@ -279,12 +285,17 @@ class LogReader:
             inputs, formats(), unknown_log, self.forced, has_mapped_columns, self.fallback
         )
         by_format: dict[str, list[Guess[LogFormat]]] = {}
-        for log in logs:
+        for log in sorted(logs, key=lambda log: _reading_order(log.format.name)):
             by_format.setdefault(log.format.name, []).append(log)
         if len(by_format) > 1:
             _refuse_traces_among_logs(by_format)
         check_choices([same[0].format for same in by_format.values()], self.choices)
         return by_format, left_out
+
+
+def _reading_order(name: str) -> int:
+    """Return the place of a format: logs that may have the jobs of others come after them."""
+    return FORMATS.index(name) if name in FORMATS else -1
 
 
 def _refuse_traces_among_logs(by_format: Mapping[str, Sequence[Guess[LogFormat]]]) -> None:

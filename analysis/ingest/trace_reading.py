@@ -31,6 +31,7 @@ from gpuplan.analysis.job_table.schema import (
     Provenance,
     SourceFile,
 )
+from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG, SameJobs
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
 from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
@@ -72,6 +73,7 @@ class Reading:
     memo: ColumnMemo = field(default_factory=ColumnMemo)
     repeated: frozenset[str] = frozenset()
     incomplete: frozenset[tuple[str, ...]] = frozenset()
+    same_jobs: SameJobs = field(default_factory=SameJobs)
     files: list[SourceFile] = field(default_factory=list)
     rows_by_source: list[int] = field(default_factory=list)
     kept: int = 0
@@ -118,6 +120,7 @@ class Reading:
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
         self.together = self._opened_together()
+        self.same_jobs.leave_out(self.format.name, self.sources[0].path, self.together)
         self.schema = self._schema()
         scan = register_io_source(batches, schema=self.schema)
         try:
@@ -144,7 +147,7 @@ class Reading:
         """Refuse sources without a usable row. Raises `InputError`."""
         self.log.check(self.read)
         path, expected = self.sources[0].path, "at least one job"
-        if self.read == 0 and self.format.may_be_empty:
+        if self.read == 0 and (self.format.may_be_empty or IN_ANOTHER_LOG in self.left_out()):
             return
         if self.read == 0:
             left_out = ", ".join(f"{n:,} {what}" for what, n in self._left_out_counts())
@@ -307,10 +310,9 @@ class Reading:
             self.log.add(stream.path, piece.refused, self.read + len(piece.refused))
             rows += piece.read
             last = piece.rows
-        earlier = self.side_rows.get(side_table.name)
-        self.side_rows[side_table.name] = (
-            last if earlier is None else side_table.per_key(pl.concat([earlier, last]))
-        )
+        if (earlier := self.side_rows.get(side_table.name)) is not None:
+            last = side_table.per_key(pl.concat([earlier, last]))
+        self.side_rows[side_table.name] = last
         return rows
 
     def _take(
@@ -392,9 +394,7 @@ def _refuse(outcome: BatchOutcome, kept: list[int], reason: str, expected: str) 
     """Return kept rows at some positions as rows refused for their ids."""
     at = kept if outcome.positions is None else outcome.positions.gather(kept).to_list()
     ids = outcome.jobs["job_id"].gather(kept)
+    rows = zip(outcome.rows.gather(kept), ids, outcome.batch.raw(at), strict=True)
     return [
-        Refused(row, reason, outcome.id_column, job_id, expected, raw)
-        for row, job_id, raw in zip(
-            outcome.rows.gather(kept), ids, outcome.batch.raw(at), strict=True
-        )
+        Refused(row, reason, outcome.id_column, job_id, expected, raw) for row, job_id, raw in rows
     ]

@@ -2,7 +2,8 @@
 
 A SKU that the user names is of that type. Else an instance type that stands whole in a text of the
 charge says type and number; a bare ``p5`` is the name of anything. Else it is the longest GPU type
-whose letters and digits are in the SKU. What is not measured in time is no GPU.
+whose letters and digits are in the SKU. Where the SKU is the name of a node, only whole parts of
+the name count. What is not measured in time is no GPU.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ BEFORE = r"(?:^|[^A-Za-z0-9]|(?i:gpu|nvidia|tesla|amd)|(?<=[a-z])(?=[A-Z])|\dx)"
 TIMES = r"(?<![A-Za-z0-9])([1-9]\d?)x[-_ ]?(?:nvidia[-_ ]?)?"
 """A number of GPUs before their type: ``gpu_8x_a100``."""
 WORDS = re.compile(r"[A-Za-z0-9.]+")
+IS_A_NAME = "x_SkuIsAName"
+"""Property of a charge whose SKU is what somebody called a node or a pod."""
+FAMILY = re.compile(r"[a-z]\d")
+"""A letter and a digit, such as A2 or P4, are in the names of nodes the family of a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,10 @@ def gpus_of(sku: Sku, types: Sequence[str], named: Mapping[str, str]) -> SkuGpus
         return SkuGpus(_as_known(instance[0], types), hours * (count or 1))
     if has_other and not _count(details):
         return None
-    gpu_type, in_name = _in_sku(sku.sku, types)
+    if details.get(IS_A_NAME):
+        gpu_type, in_name = _in_name(sku.sku, types), 1
+    else:
+        gpu_type, in_name = _in_sku(sku.sku, types)
     count = count or Fraction(1 if is_per_gpu else in_name)
     gpu_type = gpu_type or _in_texts(texts, types)
     if gpu_type is None and _count(details):
@@ -198,6 +206,19 @@ def _in_sku(sku: str | None, types: Iterable[str]) -> tuple[str | None, int]:
     name = min(fitting)[2]
     times = re.search(TIMES + "[^a-z0-9]*".join(_plain(name)), sku, re.I)
     return name, int(times[1]) if times else 1
+
+
+def _in_name(name: str | None, types: Iterable[str]) -> str | None:
+    """Return the longest type that whole parts of a name spell: ``pool-a100-80gb-3``."""
+    parts = [part for part in re.split(r"[^a-z0-9]+", (name or "").lower()) if part]
+    spelled = {
+        "".join(parts[first:last])
+        for first in range(len(parts))
+        for last in range(first + 1, len(parts) + 1)
+        if not parts[first].isdigit() and not FAMILY.fullmatch(parts[first])
+    }
+    fitting = [gpu_type for gpu_type in (*types, *_known_types()) if _plain(gpu_type) in spelled]
+    return max(fitting, key=lambda gpu_type: len(_plain(gpu_type)), default=None)
 
 
 def _in_texts(texts: str, types: Sequence[str]) -> str | None:

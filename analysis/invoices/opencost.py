@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -23,8 +24,10 @@ from msgspec import Struct
 from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.invoices.charges import STANDARD, UNUSED_CAPACITY, USAGE
 from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat
+from gpuplan.analysis.invoices.gpu_skus import IS_A_NAME
 from gpuplan.analysis.kubernetes.gpus import INSTANCE_LABEL, PRODUCT_LABELS, clean_type
 from gpuplan.analysis.kubernetes.refusals import ALLOCATIONS
 from gpuplan.analysis.reading.batch import Refused, Rows
@@ -33,10 +36,12 @@ from gpuplan.analysis.reading.source import SourceStream
 
 IDLE = "__idle__"
 COLUMNS = (
-    "name", "part", "sku", "instance", "window.start", "window.end", "gpuHours", "cost",
+    "name", "part", "sku", "sku_from", "instance", "window.start", "window.end", "gpuHours", "cost",
 )  # fmt: skip
 """Of the rows that allocations become: one for the GPUs, one for all else (``part``). ``sku`` is
-the GPU type that a label names, else the node; ``instance`` the instance type of a label."""
+the GPU type that a label names (``sku_from``), else the node; ``instance`` the instance type of a
+label."""
+FROM_LABEL, FROM_NAME = "label", "name"
 GPUS, HOURS_UNKNOWN, REST = "gpus", "gpus without hours", "rest"
 USE = ("minutes", "gpuCount", "gpuHours")
 OTHER = "CPUs, memory, storage and network"
@@ -104,7 +109,20 @@ def open_opencost(stream: SourceStream) -> Rows:
             expected="a window in which pods ran", hint=ALLOCATIONS,
         )  # fmt: skip
     _check(stream.path, allocations)
-    return open_rows(partial(_rows, allocations), COLUMNS)
+    rows = open_rows(partial(_rows, allocations), COLUMNS)
+    return replace(rows, notes=_empty_steps(answer.data or ()))
+
+
+def _empty_steps(steps: Sequence[Mapping[str, _CostAllocation] | None]) -> tuple[str, ...]:
+    """Return a warning on steps without allocations, such as days of an outage; none for none."""
+    empty = [number for number, step in enumerate(steps, start=1) if not step]
+    if not empty:
+        return ()
+    has = "has" if len(empty) == 1 else "have"
+    return (
+        f"{len(empty):,} of {counted(len(steps), 'step')} {has} no allocations (first step "
+        f"{empty[0]:,}): nothing is billed for that time",
+    )
 
 
 def _check(path: Path, allocations: Sequence[tuple[str, _CostAllocation]]) -> None:
@@ -172,9 +190,11 @@ def _parts(key: str, allocation: _CostAllocation) -> Iterator[Mapping[str, str |
     rest = gpu_cost if allocation.total_cost is None else _exact(allocation.total_cost)
     label = {name: labels.get(name) or labels.get(as_metric(name)) for name in GPU_LABELS}
     product = next((label[name] for name in PRODUCT_LABELS if label[name]), None)
+    labelled = clean_type(product or "")
     shared = {
         "name": allocation.name or key,
-        "sku": clean_type(product or "") or properties.node or allocation.name or key,
+        "sku": labelled or properties.node or allocation.name or key,
+        "sku_from": FROM_LABEL if labelled else FROM_NAME,
         "instance": label[INSTANCE_LABEL],
         "window.start": begin,
         "window.end": end,
@@ -214,6 +234,10 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
     is_idle = is_gpu & cells.text("name").str.starts_with(IDLE)
     cost = cells.amount("cost")
 
+    is_a_name = cells.text("sku_from") == FROM_NAME
+    of_name = json.dumps({"GpuCount": 1, IS_A_NAME: True})
+    details = _same(of_name, len(cost)).set(~is_a_name, json.dumps({"GpuCount": 1}))
+
     def of_gpus(words: pl.Series | str, others: str | None) -> pl.Series:
         """Return words for the GPUs, and others for the rest."""
         rows = [words if isinstance(words, pl.Series) else _same(words, len(cost))]
@@ -235,7 +259,7 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
             "service": of_gpus("GPUs", OTHER).set(cells.text("part") == HOURS_UNKNOWN, NO_HOURS),
             "service_category": of_gpus("Compute", "Other"),
             "texts": of_gpus(cells.text("instance").fill_null(""), ""),
-            "details": of_gpus(json.dumps({"GpuCount": 1}), None),
+            "details": of_gpus(details, None),
         }
     )
 

@@ -61,7 +61,8 @@ def read_invoice(paths: Sequence[Path], columns: Mapping[str, str] | None = None
             if read is None:
                 left_out.append(source.path)
                 continue
-            invoice_format, cells, digest = read
+            invoice_format, cells, digest, notes = read
+            warnings += [f"{source.path}: {note}" for note in notes]
             charges = invoice_format.charges(cells)
             warnings += _empty_costs(source.path, charges)
             charges = charges.with_columns(pl.col(name).fill_null(_zero()) for name in COSTS)
@@ -93,8 +94,8 @@ def read_invoice(paths: Sequence[Path], columns: Mapping[str, str] | None = None
 
 def _read_file(
     source: Source, columns: Mapping[str, str]
-) -> tuple[InvoiceFormat, InvoiceCells, str] | None:
-    """Return format, cells and hash of a file; None for one in a folder that is no invoice."""
+) -> tuple[InvoiceFormat, InvoiceCells, str, Sequence[str]] | None:
+    """Return format, cells, hash and notes of a file; None for one that is no invoice."""
     with closing(SourceStream(source)) as stream:
         head = Head(source.path, stream.head)
         rows = _open(stream, head)
@@ -117,7 +118,7 @@ def _read_file(
     written = {name: pl.col(column).replace(NOTHING, None) for name, column in names.items()}
     named = cells.select(ROW, WHOLE, **written)
     comma = likely_separator(head.line or "") == ";" and not head.is_parquet
-    return invoice_format, InvoiceCells(source.path, named, names, comma), digest
+    return invoice_format, InvoiceCells(source.path, named, names, comma), digest, rows.notes
 
 
 def _open(stream: SourceStream, head: Head) -> Rows:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from gpuplan.analysis.kubernetes.faults import located
 from gpuplan.analysis.kubernetes.objects import KubeObject, ObjectFile, ObjectKey, newest, versions
 from gpuplan.analysis.reading.batch import CUT_OFF, Refused
 
@@ -49,7 +50,7 @@ class ObjectsByKind:
     def refuse(self, item: KubeObject, error: Exception) -> None:
         """Set an object aside that cannot be read, without what it holds."""
         self.refused.append(
-            (item.source, Refused(item.number, "unreadable", None, str(error),
+            (item.source, Refused(item.number, "unreadable", None, located(item, error),
                              f"a {item.kind} of Kubernetes", item.shown()))
         )  # fmt: skip
 

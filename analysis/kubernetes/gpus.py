@@ -24,6 +24,7 @@ WHOLE = frozenset(
 )
 SHARED = "nvidia.com/gpu.shared"
 MIG = re.compile(r"nvidia\.com/mig-(?:\d+c\.)?([1-7])g\.\d+gb(?:\.[a-z.]+)?")
+MIG_PREFIX = "nvidia.com/mig-"
 MIG_SLICES = 7
 HAMI = frozenset({"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"})
 """Resources by which HAMi splits a GPU; how much of it a pod holds is not in the pod."""
@@ -142,7 +143,10 @@ def _names(
         if container.resources is not None:
             names |= dict.fromkeys(container.resources.limits or ())
             names |= dict.fromkeys(container.resources.requests or ())
-    return [name for name in names if name in HAMI or is_gpu(name, more)]
+    return [
+        name for name in names
+        if name in HAMI or is_gpu(name, more) or name.startswith(MIG_PREFIX)
+    ]  # fmt: skip
 
 
 def _amount(container: Container, name: str) -> int:
@@ -178,6 +182,9 @@ def gpus_of(
         raise UnknownGpusError(
             "gpu_share", "a share of a GPU by HAMi (gpumem, gpucores)", "whole GPUs or MIG"
         )
+    odd = [name for name in amounts if not is_gpu(name, more)]
+    if odd:
+        raise UnknownGpusError("unreadable", f"the MIG slice {odd[0]}", "slices of 1 to 7 sevenths")
     count = in_gpus(amounts, node)
     if FRACTION in annotations or MEMORY in annotations:
         count.gpus += _kai_share(annotations, node)

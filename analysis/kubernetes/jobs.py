@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.schema import RUN_FIELDS
+from gpuplan.analysis.kubernetes.far_times import IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
 from gpuplan.analysis.reading.records import ROWS_PER_BATCH, Cell, plain
@@ -46,6 +48,13 @@ class Attempt(Struct, frozen=True, gc=False):
     nodes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class KubeRows(Rows):
+    """The rows of a source, with the jobs that they are made of, as long as none was read."""
+
+    jobs: Sequence[KubeJob] = ()
+
+
 class KubeJob(Struct, gc=False):
     """A job of a Kubernetes format.
 
@@ -53,6 +62,7 @@ class KubeJob(Struct, gc=False):
         number, source: its place in a file, and the position of that file.
         name: its id, ``namespace/name``; a reused one gets ``#2`` in `numbered`.
         group: its namespace.
+        owner: name of what made it or its pods, in the same namespace; empty for none.
         submit: seconds after 1970.
         attempts: its intervals, in order; empty where it never started.
         attempt_count: attempts that the log tells of, also those without an interval.
@@ -94,6 +104,7 @@ class KubeJob(Struct, gc=False):
     last_known: float | None = None
     price: float | None = None
     cost: float | None = None
+    owner: str = ""
     notes: frozenset[str] = frozenset()
     left_out: str = ""
     fault: tuple[str, str, str, str] | None = None
@@ -132,13 +143,21 @@ def rows_of_sources(
         sources: how many there are.
         notes: what the sources say of themselves; on the first.
     """
+    jobs = list(jobs)
+    _mark_far(jobs)
     rows: dict[int, list[Refused | KubeJob]] = defaultdict(list)
     for source, row in refused:
         rows[source].append(row)
     for job in jobs:
         rows[job.source].append(job)
     return [
-        Rows(COLUMNS, (), partial(_batches, rows[i]), tuple(notes if i == 0 else ()))
+        KubeRows(
+            COLUMNS,
+            (),
+            partial(_batches, rows[i]),
+            tuple(notes if i == 0 else ()),
+            [row for row in rows[i] if isinstance(row, KubeJob)],
+        )
         for i in range(sources)
     ]
 
@@ -189,6 +208,22 @@ def _instants(job: KubeJob) -> Iterator[float]:
             yield attempt.end
     yield job.submit or 0.0
     yield job.reserved or 0.0
+
+
+def _mark_far(jobs: Iterable[KubeJob]) -> None:
+    """Refuse jobs of impossible times, and note those that are far from the others."""
+    spans = []
+    for job in jobs:
+        if not job.left_out and job.fault is None:
+            instants = [at for at in _instants(job) if 0 < at <= MOST_S]
+            if instants:
+                spans.append((job, (min(instants), max(instants))))
+    others = OtherTimes.of(span for _, span in spans)
+    for job, span in spans:
+        if others.is_impossible(span):
+            job.fault = ("out_of_range", "time", shown_time(others.outer(span)), IMPOSSIBLE)
+        elif others.is_far(span):
+            job.notes |= {"far"}
 
 
 def _text(name: str) -> Callable[[KubeJob], Cell]:

@@ -24,6 +24,7 @@ from gpuplan.analysis.kubernetes.gang_labels import (
 from gpuplan.analysis.kubernetes.gangs import PLAIN_JOB
 from gpuplan.analysis.kubernetes.gpus import (
     INSTANCE_LABEL,
+    MIG_PREFIX,
     NODE_REPLICAS,
     PRODUCT_LABELS,
     RESERVATIONS,
@@ -93,6 +94,7 @@ class _Pod:
     labels: dict[str, str] = field(default_factory=dict)
     requests: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
     stand_ins: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    odd_requests: set[tuple[str, str]] = field(default_factory=set)
     node: tuple[float, str] | None = None
     node_since: float | None = None
     first: float = float("inf")
@@ -100,8 +102,11 @@ class _Pod:
     priority: int = 0
 
     def take(self, series: LabelledSeries, user_label: str | None) -> None:
-        """Take one of its series, which has a sample."""
+        """Take one of its series, which has a sample, or requests that are no number."""
         samples, labels = series.samples, series.labels
+        if not samples:
+            self.odd_requests.add(series.requested)
+            return
         first, (last, value) = samples[0][0], samples[-1]
         if series.name in (CREATED, SCHEDULED, COMPLETED):
             if value > 0:
@@ -131,8 +136,7 @@ class _Pod:
     def _take_request(self, series: LabelledSeries, last: float, value: float) -> None:
         labels = series.labels
         requests = self.requests if series.name == REQUESTS else self.stand_ins
-        container = labels.get("exported_container") or labels.get("container", "")
-        key = (container, labels.get("resource", ""))
+        key = series.requested
         if key not in requests or (last, value) > requests[key]:
             requests[key] = (last, value)
         node = labels.get("exported_node") or labels.get("node") or ""
@@ -159,6 +163,7 @@ class PodSeries:
         steps_s: position of a file -> seconds between its samples.
         others: metric that is not read -> how many series.
         without_uid: position of the file and series of pods that have no uid there.
+        nameless: series of pods that do not say of which.
     """
 
     around: Surroundings
@@ -169,6 +174,7 @@ class PodSeries:
     steps_s: dict[int, float] = field(default_factory=dict)
     others: dict[str, int] = field(default_factory=dict)
     without_uid: list[tuple[int, LabelledSeries]] = field(default_factory=list)
+    nameless: int = 0
 
     def add(self, source: int, series: LabelledSeries) -> None:
         """Take a series of the file at a position."""
@@ -180,9 +186,13 @@ class PodSeries:
         if name not in OF_PODS:
             self.others[name] = self.others.get(name, 0) + 1
             return
-        if not series.samples:
+        if not series.samples and not (name == REQUESTS and series.odd):
             return
-        self.last[name] = max(self.last.get(name, 0.0), series.samples[-1][0])
+        if not _names(labels)[1]:
+            self.nameless += 1
+            return
+        if series.samples:
+            self.last[name] = max(self.last.get(name, 0.0), series.samples[-1][0])
         if not labels.get("uid"):
             self.without_uid.append((source, series))
             return
@@ -313,13 +323,24 @@ def _amounts(pod: _Pod, more: Iterable[str]) -> dict[str, float]:
     """Return GPU resource -> amount over all containers."""
     names = RESOURCES | {written(name): name for name in more}
     amounts: dict[str, float] = defaultdict(float)
+    for _, resource in sorted(pod.odd_requests - pod.requests.keys()):
+        if _is_gpu(resource, names):
+            raise ValueError(f"requests of {resource} that are NaN or infinite")
     for (_, resource), (_, amount) in (pod.requests or pod.stand_ins).items():
         plain = written(resource)
         if plain in names:
             amounts[names[plain]] += amount
         elif (match := MIG.fullmatch(plain)) is not None:
             amounts[f"nvidia.com/mig-{match[1]}g.{match[2]}gb"] += amount
+        elif _is_gpu(resource, names):
+            raise ValueError(f"the MIG slice {resource}")
     return amounts
+
+
+def _is_gpu(resource: str, names: Mapping[str, str]) -> bool:
+    """Return whether a resource is GPUs or slices of them, also slices that no GPU has."""
+    plain = written(resource)
+    return plain in names or plain.startswith(written(MIG_PREFIX))
 
 
 def _set_times(run: PodRun, pod: _Pod, series: PodSeries, has_phases: bool) -> None:

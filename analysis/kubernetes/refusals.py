@@ -15,9 +15,13 @@ MESSAGE = re.compile(
     rb"\A\s*(No resources found[^\n]*|error: [^\n]*|Error from server[^\n]*"
     rb"|The connection to the server[^\n]*|Unable to connect to the server[^\n]*)"
 )
+KIND = re.compile(rb'\A\s*\{[^{}\[\]]*"kind"\s*:\s*"(Status|[A-Za-z]*List)"')
+NO_ITEMS = re.compile(rb'"items"\s*:\s*(?:\{|null)')
+SAID = re.compile(rb'"(message|reason)"\s*:\s*"((?:[^"\\]|\\.)*)"')
 LOOK_BYTES = 1 << 12
 ANSWER = re.compile(rb'\s*(?:\{\s*"status"\s*:\s*"(?:success|error)"|\[\s*\{\s*"metric"\s*:)')
 """How an answer of Prometheus starts, and the bare array of promtool."""
+ERROR = re.compile(rb'"status"\s*:\s*"error"')
 METRIC_NAME = re.compile(rb'"__name__"\s*:\s*"([a-zA-Z0-9_:]{1,80})"')
 OPENCOST_JSON = re.compile(
     rb'\s*\{\s*"code"\s*:\s*\d+\s*,(?:.*"(?:gpuCost|gpuHours|totalCost)"\s*:'
@@ -54,7 +58,29 @@ def not_kubernetes_json(path: Path, data: bytes) -> InputError | None:
         return InputError(
             path, f"is a message of kubectl: {said!r}", expected=expected, hint=COMMANDS
         )
-    return None
+    return _without_objects(path, start)
+
+
+def _without_objects(path: Path, start: bytes) -> InputError | None:
+    """Return the error for an answer of the API server that has no objects; None for others."""
+    match = KIND.match(start)
+    if match is None:
+        return None
+    kind = match[1].decode()
+    if kind == "Status":
+        said = {key: text.decode("utf-8", "replace") for key, text in SAID.findall(start)}
+        text = said.get(b"message") or said.get(b"reason") or "it does not say which"
+        return InputError(
+            path, f"is an error of the Kubernetes API server: {text}",
+            expected="the objects of a cluster",
+            hint=f"mend what it says, then make it again: {COMMANDS}",
+        )  # fmt: skip
+    if NO_ITEMS.search(start) is None:
+        return None
+    return InputError(
+        path, f"is a {kind} of Kubernetes without a list of objects",
+        expected='"items": [...]', hint=f"make it again: {COMMANDS}",
+    )  # fmt: skip
 
 
 def other_answer(path: Path, data: bytes) -> InputError | None:
@@ -62,6 +88,16 @@ def other_answer(path: Path, data: bytes) -> InputError | None:
     if not ANSWER.match(data):
         return None
     name = METRIC_NAME.search(data)
+    if b'"metric"' not in data:
+        is_error = ERROR.search(data[:LOOK_BYTES]) is not None
+        return InputError(
+            path,
+            "is an error of Prometheus that does not say what is wrong"
+            if is_error
+            else "is an answer of Prometheus with no series of kube-state-metrics",
+            expected="a result with kube_pod_created and others",
+            hint="ask again: the query is in docs/formats/kubernetes.md",
+        )
     of = f"on {name[1].decode()}" if name is not None else "whose series have no metric name"
     return InputError(
         path,

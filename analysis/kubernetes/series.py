@@ -70,12 +70,20 @@ class LabelledSeries:
         name: of the metric; empty where the query left none.
         labels: without the name.
         samples: with a value, in order of time.
+        odd: samples that are no number, or infinite.
     """
 
     number: int
     name: str
     labels: dict[str, str]
     samples: list[Sample]
+    odd: int = 0
+
+    @property
+    def requested(self) -> tuple[str, str]:
+        """The container and the resource of a series of requests."""
+        container = self.labels.get("exported_container") or self.labels.get("container", "")
+        return container, self.labels.get("resource", "")
 
 
 @dataclass(slots=True)
@@ -198,13 +206,15 @@ def _series(number: int, told: _Series) -> LabelledSeries:
     if any(later[0] < earlier[0] for earlier, later in pairwise(samples)):
         samples.sort()
     labels = told.metric
-    return LabelledSeries(number, labels.pop(NAME, ""), labels, samples)
+    odd = len(pairs) - len(samples)
+    return LabelledSeries(number, labels.pop(NAME, ""), labels, samples, odd)
 
 
 def _of_dump(data: bytes, answer: SeriesFile) -> Iterator[LabelledSeries]:
     """Yield the series of ``promtool tsdb dump``, whose lines are samples."""
     samples: dict[tuple[bytes, bytes], list[Sample]] = {}
     first: dict[tuple[bytes, bytes], int] = {}
+    odd: Counter[tuple[bytes, bytes]] = Counter()
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -222,6 +232,8 @@ def _of_dump(data: bytes, answer: SeriesFile) -> Iterator[LabelledSeries]:
         first.setdefault(key, number)
         if math.isfinite(value):
             samples.setdefault(key, []).append((time, value))
+        else:
+            odd[key] += 1
     for (name, written), number in first.items():
         labels = _labels(written.decode("utf-8", "replace"))
         if labels is None:
@@ -230,8 +242,9 @@ def _of_dump(data: bytes, answer: SeriesFile) -> Iterator[LabelledSeries]:
             )
             continue
         name_label = labels.pop(NAME, "")
+        key = (name, written)
         yield LabelledSeries(
-            number, name.decode() or name_label, labels, sorted(samples.get((name, written), []))
+            number, name.decode() or name_label, labels, sorted(samples.get(key, [])), odd[key]
         )
 
 

@@ -97,6 +97,7 @@ def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
         priority=latest.spec.priority or 0,
         queue=queue,
         cluster_queue=site.cluster_queues.get((meta.namespace, queue or "")),
+        owner=meta.owner.name,
         reserved=times.reserved,
         reason=times.reason,
     )

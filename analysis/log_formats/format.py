@@ -150,6 +150,7 @@ class LogFormat:
         has_runs: whether several rows may be runs of one job, which its traces then keep.
         together: opens all sources of a log at once, as objects of one may tell of another's jobs;
             one `Rows` per source. ``open`` is that of a source alone.
+        kubernetes: the fields of `KubernetesOptions` that it reads.
         may_be_empty: whether a source without jobs is an answer, and not a mistake.
     """
 
@@ -171,6 +172,7 @@ class LogFormat:
     has_scheduler: bool = False
     has_runs: bool = False
     together: Callable[[Sequence[SourceStream], IngestOptions], Sequence[Rows]] | None = None
+    kubernetes: tuple[str, ...] = ()
     may_be_empty: bool = False
 
 

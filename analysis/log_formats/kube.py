@@ -28,7 +28,7 @@ from gpuplan.analysis.kubernetes.objects import (
 from gpuplan.analysis.kubernetes.pod_objects import AS_POD, labels_of
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings, pod_run
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns, user_note
 from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
@@ -54,6 +54,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     objects.forget()
     named = numbered([*jobs_of_pods(taken(pods), gangs), *without_pods])
     notes = [history_note(named, HISTORY), *objects.other_kinds_note((POD, *KINDS))]
+    notes += user_note(named, choices)
     if "Workload" in objects.counts:
         notes.append("the Workloads of Kueue were not read: --source-format kueue reads them")
     if not named and not objects.refused:
@@ -180,5 +181,6 @@ KUBE = LogFormat(
     plan=job_plan,
     open=_open,
     together=_open_all,
+    kubernetes=("gpu_resources", "user_label", "include_cpu", "gang"),
     kept=kept_columns,
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 import msgspec
@@ -25,11 +26,22 @@ from gpuplan.analysis.kubernetes.metrics import (
 )
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
 from gpuplan.analysis.kubernetes.refusals import ANSWER
-from gpuplan.analysis.kubernetes.series import LINE, LabelledSeries, SeriesFile, read_series
-from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.kubernetes.series import LINE, SeriesFile, read_series
+from gpuplan.analysis.log_formats.format import (
+    IngestOptions,
+    KubernetesOptions,
+    LogFormat,
+    SourceContext,
+)
+from gpuplan.analysis.log_formats.kubernetes_jobs import (
+    ADD_NODE_LABELS,
+    job_plan,
+    kept_columns,
+    user_note,
+)
 from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Refused, Rows
+from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.storage.files import read_small
 
@@ -58,7 +70,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
             name = item.name or names.get(source, "")
             if not name:
                 raise _nameless(stream.path)
-            series.add(source, LabelledSeries(item.number, name, item.labels, item.samples))
+            series.add(source, replace(item, name=name))
         series.steps_s[source] = answer.step_s
         refused += [(source, row) for row in answer.refused]
         notes += [note for note in answer.notes if note not in notes]
@@ -69,7 +81,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     for job in jobs:
         if job.state == "running":
             job.last_known = answers[job.source].last
-    notes += _notes(series, answers)
+    notes += [*_notes(series, answers), *user_note(jobs, choices)]
     return rows_of_sources(numbered(jobs), refused, len(streams), notes)
 
 
@@ -140,10 +152,14 @@ def _notes(series: PodSeries, answers: Sequence[SeriesFile]) -> Iterator[str]:
         f"the answer covers {shown_time(first)} to {shown_time(last)} UTC"
         + (f" in steps of {steps}" if steps else "")
     )
+    if not series.pods:
+        yield "no series of pods, so no jobs: add the answer on kube_pod_created and the others"
     if series.pods and not {REQUESTS, SCHEDULER_REQUESTS} & series.last.keys():
         yield f"no series says how many GPUs pods request: ask for {REQUESTS} too"
     if not series.nodes and not series.node_types:
         yield f"no GPU types: add an answer of {NODE_LABELS}, or --node-types FILE"
+    if series.nameless:
+        yield f"series left out because they have no pod label: {series.nameless:,}"
     if series.others:
         names = ", ".join(sorted(series.others)[:5])
         yield f"metrics that are not read: {names}"
@@ -151,6 +167,10 @@ def _notes(series: PodSeries, answers: Sequence[SeriesFile]) -> Iterator[str]:
 
 def _open(stream: SourceStream) -> Rows:
     return _open_all([stream], IngestOptions())[0]
+
+
+def _plan(context: SourceContext) -> ReadingPlan:
+    return job_plan(context, ADD_NODE_LABELS)
 
 
 def _recognizes(head: Head) -> str | None:
@@ -174,9 +194,10 @@ KUBE_METRICS = LogFormat(
     description="pods by Prometheus: range answers on the metrics of kube-state-metrics",
     source="your cluster: one query_range, in docs/formats/kubernetes.md",
     recognizes=_recognizes,
-    plan=job_plan,
+    plan=_plan,
     open=_open,
     together=_open_all,
+    kubernetes=tuple(field.name for field in fields(KubernetesOptions)),
     kept=kept_columns,
     may_be_empty=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
@@ -17,9 +17,10 @@ from gpuplan.analysis.job_table.schema import (
     SCHEDULER_COLUMNS,
     STATES,
 )
-from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
+from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN, KubeJob
+from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
-from gpuplan.analysis.reading.batch import EARLY, WITHOUT_GPUS, Tally
+from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, WITHOUT_GPUS, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds
@@ -34,6 +35,7 @@ LEFT_OUT = {
     "deleted": "deleted before they started",
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",
     "inactive": "workloads that are deactivated, left out",
+    IN_ANOTHER_LOG: "jobs that another log of the same cluster has too, left out: each counts once",
     "never_provisioned": "runs that never got an instance left out",
     "gpu_reservation": "reservation pods of KAI left out (the pods with shares of a GPU count)",
 }
@@ -44,6 +46,7 @@ NOTES = {
     "shared_unknown": "jobs with shared GPUs of unknown replicas (1 GPU each: give the nodes too)",
     "fraction": "jobs with a fraction of a GPU by KAI",
     "mixed_types": "jobs with GPUs of several types (the one with the most GPUs counts)",
+    "far": FAR_TIMES,
     "attempts": "jobs with several attempts (all are kept as their runs)",
     "slice": "workloads replaced by a slice of their own (the successor carries the rest)",
     "past_time": "jobs whose earlier attempts are known by their length only (their run time has "
@@ -60,10 +63,13 @@ NOTES = {
     "controller": "jobs known by their controller only (their pods are gone: requested GPUs count)",
 }  # fmt: skip
 """Machine word -> what is counted of the jobs."""
-NO_TYPE = (
-    "jobs whose GPU type nothing tells (give the nodes, of metrics kube_node_labels, in another "
-    "file, or gpuplan ingest --node-types FILE)"
+NO_TYPE = "jobs whose GPU type nothing tells"
+ADD_NODES, ADD_NODE_LABELS, ADD_FLAVORS = (
+    "give the nodes too: kubectl get pods,jobs,nodes",
+    "give kube_node_labels in another file, or gpuplan ingest --node-types FILE",
+    "give the ResourceFlavors too: kubectl get workloads.kueue.x-k8s.io,resourceflavors",
 )
+"""What else a log may have that tells the types of GPUs."""
 WAIT_HAS_ATTEMPTS = (
     "jobs evicted and admitted again, of which the log has the last admission only: their wait "
     "includes lost attempts (a watch stream has them all)"
@@ -79,8 +85,21 @@ def kept_columns(
     return {**QUEUE_COLUMNS, **scheduler, **RUN_COLUMNS}
 
 
-def job_plan(context: SourceContext) -> ReadingPlan:
-    """Return how the cells of `gpuplan.analysis.kubernetes.jobs` become jobs."""
+def user_note(jobs: Iterable[KubeJob], choices: IngestOptions) -> list[str]:
+    """Return a note where no job has the label that the user says to name its user."""
+    label = choices.kubernetes.user_label
+    if label is None or any(job.user for job in jobs):
+        return []
+    return [f"no object has the label or annotation {label!r} of --user-label: no job has a user"]
+
+
+def job_plan(context: SourceContext, types: str = ADD_NODES) -> ReadingPlan:
+    """Return how the cells of `gpuplan.analysis.kubernetes.jobs` become jobs.
+
+    Args:
+        context: of the source.
+        types: what else would tell the types of GPUs.
+    """
     wait_s = (pl.col("wait_end").to_physical() - pl.col("submit_time").to_physical()) / MICROS
     span_s = (pl.col("end").to_physical() - pl.col("start").to_physical()) / MICROS
     words = pl.col("notes").str.split(NOTES_BETWEEN)
@@ -140,7 +159,7 @@ def job_plan(context: SourceContext) -> ReadingPlan:
             Tally("jobs that never started (no duration)", pl.col("state").is_in(
                 ["not_started", "cancelled"]) & pl.col("wait_end").is_null()),
             Tally(EARLY, wait_s < 0),
-            Tally(NO_TYPE, pl.col("gpu_type").is_null() & (pl.col("num_gpus") > 0)),
+            Tally(f"{NO_TYPE} ({types})", pl.col("gpu_type").is_null() & (pl.col("num_gpus") > 0)),
             *(Tally(what, words.list.contains(word)) for word, what in NOTES.items()),
             Tally(WAIT_HAS_ATTEMPTS, pl.col("wait_includes_attempts").fill_null(False)),
         ),

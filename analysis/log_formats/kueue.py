@@ -19,10 +19,16 @@ from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, ro
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
 from gpuplan.analysis.kubernetes.pods import Surroundings
 from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job
-from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
+from gpuplan.analysis.log_formats.kubernetes_jobs import (
+    ADD_FLAVORS,
+    job_plan,
+    kept_columns,
+    user_note,
+)
 from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Rows
+from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 
 GROUP = "kueue.x-k8s.io"
@@ -58,6 +64,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
         kinds = ", ".join(sorted(objects.counts)) or "nothing"
         raise InputError(streams[0].path, f"has no Workloads of Kueue; found {kinds}", hint=COMMAND)
     notes = [history_note(jobs, HISTORY), *objects.other_kinds_note((WORKLOAD,))]
+    notes += user_note(jobs, choices)
     return rows_of_sources(jobs, objects.refused, len(streams), notes)
 
 
@@ -97,6 +104,10 @@ def _open(stream: SourceStream) -> Rows:
     return _open_all([stream], IngestOptions())[0]
 
 
+def _plan(context: SourceContext) -> ReadingPlan:
+    return job_plan(context, ADD_FLAVORS)
+
+
 def _recognizes(head: Head) -> str | None:
     kinds = kinds_in(head)
     if not kinds or not kinds[0][0].startswith(f"{GROUP}/"):
@@ -110,8 +121,9 @@ KUEUE = LogFormat(
     description="Workloads of Kueue, a snapshot or a watch stream (JSON)",
     source=f"your cluster: {COMMAND}",
     recognizes=_recognizes,
-    plan=job_plan,
+    plan=_plan,
     open=_open,
     together=_open_all,
+    kubernetes=("gpu_resources", "user_label", "include_cpu"),
     kept=kept_columns,
 )

@@ -165,5 +165,6 @@ YUNIKORN = LogFormat(
     plan=job_plan,
     open=_open,
     together=_open_all,
+    kubernetes=("gpu_resources", "include_cpu"),
     kept=kept_columns,
 )

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from gpuplan.analysis.job_table.schema import MAX_GPUS
 from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.kubernetes.quantities import device_count
 from gpuplan.analysis.kubernetes.workload_objects import WorkloadAdmission
-from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
+from gpuplan.analysis.quota.quantities import gpus_of, units
 from gpuplan.analysis.quota.workload_texts import PodSetText, requests_of
 
 MOST_PODS = 10**6
 """No cluster runs more pods of one workload."""
+
+
+AT_MOST = f" from 0 to {MAX_GPUS:,.0f}"
 
 
 class ContradictoryWorkload(ValueError):
@@ -48,12 +53,12 @@ def assigned_gpus(
         for resource, amount in (assignment.usage or {}).items():
             if is_gpu(resource):
                 flavor = (assignment.flavors or {}).get(resource, "")
-                devices = quantity(amount)
-                if devices < 0 or devices.denominator != 1:
+                try:
+                    gpus = device_count(amount) * gpus_of(resource)
+                except ValueError:
                     raise ContradictoryWorkload(
-                        f"holds {amount} of {resource}, expected a whole number"
-                    )
-                gpus = devices * gpus_of(resource)
+                        f"holds {amount} of {resource}, expected a whole number{AT_MOST}"
+                    ) from None
                 by_flavor[flavor] = by_flavor.get(flavor, Fraction(0)) + gpus
     if not by_flavor:
         wanted = sum(
@@ -61,9 +66,14 @@ def assigned_gpus(
              pods.requests if is_gpu(name)),
             Fraction(0),
         )  # fmt: skip
+        if wanted > MAX_GPUS:
+            raise ContradictoryWorkload(f"wants {float(wanted):g} GPUs, expected a number{AT_MOST}")
         return wanted, ""
+    held = sum(by_flavor.values(), Fraction(0))
+    if held > MAX_GPUS:
+        raise ContradictoryWorkload(f"holds {float(held):g} GPUs, expected a number{AT_MOST}")
     flavor = max(by_flavor, key=lambda name: (by_flavor[name], name))
-    return sum(by_flavor.values(), Fraction(0)), flavor
+    return held, flavor
 
 
 def _requested(name: str, amount: Fraction) -> int:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from gpuplan.analysis.kubernetes.gpus import ALWAYS, Container, PodSpec
+from gpuplan.analysis.kubernetes.quantities import MOST_QUOTED, Quantity
 from gpuplan.analysis.kubernetes.workload_objects import KueuePodSet, KueueWorkload, WorkloadSpec
 from gpuplan.analysis.quota.quantities import quantity
 from gpuplan.analysis.quota.schema import Toleration
@@ -106,7 +107,7 @@ def requests_of(spec: PodSpec) -> dict[str, Fraction]:
     total = _sum((always, *(_of_container(container) for container in spec.containers or ())))
     for name, amount in most.items():
         total[name] = max(total.get(name, Fraction(0)), amount)
-    overhead = {name: quantity(amount) for name, amount in (spec.overhead or {}).items()}
+    overhead = {name: _amount(name, amount) for name, amount in (spec.overhead or {}).items()}
     return _sum((total, overhead))
 
 
@@ -114,7 +115,16 @@ def _of_container(container: Container) -> dict[str, Fraction]:
     if container.resources is None:
         return {}
     limits, requests = container.resources.limits or {}, container.resources.requests or {}
-    return {name: quantity(amount) for name, amount in (limits | requests).items()}
+    return {name: _amount(name, amount) for name, amount in (limits | requests).items()}
+
+
+def _amount(name: str, amount: Quantity) -> Fraction:
+    """Return an amount of a resource. Raises `ValueError` with its name and what was found."""
+    try:
+        return quantity(amount)
+    except ValueError as error:
+        quoted = str(amount)[:MOST_QUOTED]
+        raise ValueError(f"requests {quoted!r} of {name}, expected {error}") from None
 
 
 def _sum(parts: Iterable[Mapping[str, Fraction]]) -> dict[str, Fraction]:

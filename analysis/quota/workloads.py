@@ -20,6 +20,8 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
+from gpuplan.analysis.kubernetes.far_times import FAR, IMPOSSIBLE, OtherTimes
+from gpuplan.analysis.kubernetes.faults import located
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
@@ -125,7 +127,7 @@ def read_kueue_log(path: Path) -> KueueLog:
         sha256 = stream.sha256()
     for refused in file.refused[:1]:
         raise InputError(path, refused.found or "", row=refused.row, expected=refused.expected)
-    decoder = msgspec.json.Decoder(WorkloadText, strict=False)
+    decoder = msgspec.json.Decoder(WorkloadText)
     reader = _Workloads(path, StreamTimes([file.objects]))
     others: list[SiteObject] = []
     for kept in versions(file.objects):
@@ -155,28 +157,26 @@ class _Workloads:
         self.shapes: dict[tuple[PodSetShape, ...], int] = {}
         self.left_out: dict[str, int] = {}
         self.names: dict[str, int] = {}
-        self.end = 0
+        self.spans: dict[str, tuple[int, int]] = {}
         self.held = 0
         self.rejected: list[str] = []
 
-    def leave_out(self, why: str) -> None:
+    def leave_out(self, why: str, span: tuple[int, int] | None = None) -> None:
         self.left_out[why] = self.left_out.get(why, 0) + 1
+        if span is not None:
+            self.spans[f"{len(self.spans)}"] = span
 
     def add(self, kept: list[KubeObject], decoder: msgspec.json.Decoder[WorkloadText]) -> None:
-        """Add a workload from all its versions. Raises `InputError`."""
-        kept = in_order(kept)
-        last = kept[-1]
+        """Add a workload from all its versions, or set it aside as `ingest` does."""
+        last, item = in_order(kept)[-1], kept[0]
+        read: list[WorkloadText] = []
         try:
-            read = [item.read(decoder) for item in kept]
+            for item in in_order(kept):
+                read.append(item.read(decoder))
             self._add(last, read)
-        except ContradictoryWorkload as error:
-            self.rejected.append(f"Workload {last.namespace}/{last.name}: {error}")
         except (*UNREADABLE, msgspec.ValidationError) as error:
-            problem = f"Workload {last.namespace}/{last.name}: {error}"
-            raise InputError(
-                self.path, problem.replace("`$", "`").replace("`.", "`"),
-                expected="a Workload of Kueue", hint=COMMAND,
-            ) from None  # fmt: skip
+            name = f"Workload {last.namespace}/{last.name}"
+            self.rejected.append(f"{name}: {located(item, error)}")
 
     def _add(self, item: KubeObject, read: list[WorkloadText]) -> None:
         work, spec = read[-1], read[-1].spec
@@ -186,13 +186,14 @@ class _Workloads:
         if submit is None:
             raise ValueError("has no creationTimestamp")
         at = {name: seconds(condition.at) for name, condition in conditions.items()}
-        self.end = max(self.end, submit, *(time for time in at.values() if time is not None))
+        instants = [submit, *(time for time in at.values() if time is not None)]
+        span = min(instants), max(instants)
         if abs(spec.priority or 0) > MOST_PRIORITY:
             raise ValueError(f"found the priority {spec.priority}, expected 32 bits")
         groups = tuple(pod_group(pods) for pods in spec.pod_sets or ())
         gpus, flavor = assigned_gpus(status.admission, groups)
         if not gpus:
-            self.leave_out("without GPUs")
+            self.leave_out("without GPUs", span)
             return
         starts = _reservations(read)
         end = at.get("Finished") if _is_true(conditions, "Finished") else None
@@ -203,7 +204,7 @@ class _Workloads:
         if end is not None and starts and end < starts[-1]:
             raise ContradictoryWorkload("finished before it was admitted")
         if starts and starts[0] < submit:
-            self.leave_out("admitted before they were created (no wait recorded)")
+            self.leave_out("admitted before they were created (no wait recorded)", span)
             return
         evicted = _is_true(conditions, "Evicted")
         counts = (status.stats.evictions if status.stats else None) or []
@@ -213,8 +214,10 @@ class _Workloads:
         if status.stats is None and (evicted or said.startswith(PREVIOUSLY)):
             attempts = max(2, admissions)
         attempts = max(attempts, admissions)
+        name = self._named(f"{item.namespace}/{item.name}")
+        self.spans[name] = span
         row = {
-            "job_id": self._named(f"{item.namespace}/{item.name}"),
+            "job_id": name,
             "namespace": item.namespace,
             "local_queue": spec.queue or "",
             "cluster_queue": (status.admission.cluster_queue or "") if status.admission else None,
@@ -257,6 +260,31 @@ class _Workloads:
         count = self.names[name] = self.names.get(name, 0) + 1
         return name if count == 1 else f"{name}#{count}"
 
+    def _far(self) -> list[str]:
+        """Set workloads of impossible times aside; return a warning on others that are far off."""
+        others = OtherTimes.of(self.spans.values())
+        far = [name for name, span in self.spans.items() if others.is_far(span)]
+        admitted = {row["job_id"] for row in self.rows}
+        told = []
+        for name in far:
+            span = self.spans[name]
+            when = f"{name}: {datetime.fromtimestamp(others.outer(span), UTC):%Y-%m-%d}"
+            if not others.is_impossible(span):
+                told.append(when)
+                continue
+            del self.spans[name]
+            if name in admitted:
+                self.rejected.append(f"Workload {when}, expected {IMPOSSIBLE}")
+        self.rows = [row for row in self.rows if row["job_id"] in self.spans]
+        self.waiting = [row for row in self.waiting if row["job_id"] in self.spans]
+        if not told:
+            return []
+        have = "has times" if len(told) == 1 else "have times"
+        return [
+            f"{counted(len(told), 'workload')} {have} {FAR} (the first: {told[0]}): the answer "
+            "covers all of that time; take them out of the dump if a clock was wrong"
+        ]
+
     def _check_rejected(self) -> None:
         """Refuse a dump of which more cannot be used than ingest takes. Raises `InputError`."""
         read = len(self.rows) + sum(self.left_out.values()) + len(self.rejected)
@@ -266,7 +294,7 @@ class _Workloads:
                 self.rejected[0],
                 expected=f"a Workload of Kueue; {len(self.rejected):,} of "
                 f"{counted(read, 'workload')} cannot be used, more than {DEFAULT_LIMIT.text}",
-                hint="correct the dump, or make a new one: " + COMMAND,
+                hint=COMMAND,
             )
 
     def log(self, sha256: str, site: QuotaDocument | None) -> KueueLog:
@@ -274,6 +302,7 @@ class _Workloads:
 
         Raises `InputError` where none was admitted, or too many cannot be used.
         """
+        far = self._far()
         self._check_rejected()
         if not self.rows:
             reasons = "; ".join(f"{count:,} {why}" for why, count in self.left_out.items())
@@ -283,10 +312,9 @@ class _Workloads:
             )  # fmt: skip
         if self.rejected:
             self.left_out[CANNOT_BE_USED] = len(self.rejected)
+        end = max(last for _, last in self.spans.values())
         jobs = pl.DataFrame(self.rows, schema=COLUMNS).sort("submit", "job_id")
-        jobs = jobs.with_columns(
-            pl.coalesce("run_s", (self.end - pl.col("start")).clip(lower_bound=0))
-        )
+        jobs = jobs.with_columns(pl.coalesce("run_s", (end - pl.col("start")).clip(lower_bound=0)))
         running = int((jobs["state"] == "running").sum())
         ended = jobs.filter(pl.col("state") != "running")
         notes = []
@@ -312,9 +340,9 @@ class _Workloads:
             f"{counted(len(self.rejected), 'workload')} cannot be used and left out; the first: "
             f"{first}"
             for first in self.rejected[:1]
-        ]
+        ] + far
         return KueueLog(
-            jobs, tuple(self.shapes), self.path, sha256, site, self.left_out, self.end,
+            jobs, tuple(self.shapes), self.path, sha256, site, self.left_out, end,
             tuple(notes), tuple(warnings), waiting=pl.DataFrame(self.waiting, schema=COLUMNS),
         )  # fmt: skip
 

@@ -98,7 +98,8 @@ def _opencost_words(results: BillResults, invoice: InvoiceResults, running_h: fl
         f"{_whole(log_h)}{'' if is_whole else ' in these months'}"
     )
     if abs(more_h) <= SAME_HOURS * max(log_h, billed_h, 1.0):
-        return f"{text}: no real difference in hours."
+        different = _different_types(invoice)
+        return f"{text}: {different or 'no real difference in hours'}."
     text += f". The log has {_whole(abs(more_h))} {'more' if more_h > 0 else 'less'}"
     if is_priced:
         more_usd = results.usd - usd
@@ -106,6 +107,18 @@ def _opencost_words(results: BillResults, invoice: InvoiceResults, running_h: fl
     if is_whole and more_h > 0 and running_h >= 1:
         text += f"; jobs still running hold {_whole(running_h)} GPU-hours of it so far"
     return f"{text}."
+
+
+def _different_types(invoice: InvoiceResults) -> str:
+    """Return the GPU types where OpenCost and the log have none in common; empty where they do."""
+    billed = [row.gpu_type for row in invoice.gpu_types if row.billed_gpu_h]
+    logged = [row.gpu_type for row in invoice.gpu_types if row.log_gpu_h]
+    if not billed or not logged or set(billed) & set(logged):
+        return ""
+    return (
+        f"as many hours, but of other GPUs: {_joined(billed)} by OpenCost, {_joined(logged)} in "
+        "the log (--sku NODE=TYPE says what a node has)"
+    )
 
 
 def _whole(hours: float) -> str:

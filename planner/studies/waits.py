@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.kubernetes.nodes import NodeGpus, read_node_gpus
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
 from gpuplan.analysis.site.log import read_site_log
@@ -31,6 +34,12 @@ from gpuplan.planner.studies.answer import Answer
 COLUMNS = (*NEEDED, "user", "group")
 REAL_COLUMNS = ("job_id",)
 OVER = 1e-6
+PODS = "kube"
+NODES_OF_DUMP = "nodes of the dump"
+VANISHED = (
+    "pods vanish hours to days after they end, and the GPUs that they held look free here: too few "
+    "free GPUs may have been the reason more often\n  next: kube-metrics has the pods of the past"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +79,14 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
     trace = read_trace(request.trace, jobs, columns=columns, optional=SITE)
     if request.twin is not None:
         check_kind(request.trace, trace.provenance.source_format, request.twin)
-    dump = read_kueue_log(request.trace) if is_kueue_dump(request.trace) else None
+    is_of_pods = trace.log is not None and trace.log.source_format == PODS
+    is_dump = not is_of_pods and is_kueue_dump(request.trace)
+    dump = read_kueue_log(request.trace) if is_dump else None
     quotas = None if dump is None else dump.site
-    analysis = wait_analysis(trace, request.trace, request, jobs, quotas)
+    nodes = None
+    if is_of_pods and request.trace.is_file():
+        nodes = read_node_gpus(request.trace, instance_models())
+    analysis = wait_analysis(trace, request.trace, request, jobs, quotas, nodes)
     if analysis is None:
         raise InputError(
             request.trace,
@@ -89,7 +103,11 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
             shown_zone(trace.provenance.time_zone),
         ),
         inputs=(trace_input(trace),),
-        warnings=(*trace.notes, *cluster_warnings(analysis)),
+        warnings=(
+            *trace.notes,
+            *cluster_warnings(analysis),
+            *([VANISHED] if trace.provenance.source_format == PODS else []),
+        ),
         notes=tuple(_notes(analysis, request, trace)),
     )
 
@@ -100,6 +118,7 @@ def wait_analysis(
     request: WaitsRequest | None = None,
     jobs: Selection | None = None,
     quotas: QuotaDocument | None = None,
+    nodes: NodeGpus | None = None,
 ) -> WaitAnalysis | None:
     """Return the waits of a trace; None where no job with GPUs has a recorded wait.
 
@@ -110,6 +129,7 @@ def wait_analysis(
         jobs: how the trace was selected; None for all of it.
         quotas: of the dump of Kueue that the trace was read from, which count where the request
             states nothing.
+        nodes: of the dump of pods that the trace was read from, which count in the same way.
     """
     everything = whole_log(trace, path, jobs)
     types = GpuKinds.of(everything)
@@ -123,6 +143,8 @@ def wait_analysis(
     cluster: StatedCluster | None = None
     limit_of: LimitOf = unknown_limit
     rules: Spells | None = None
+    if nodes is not None:
+        cluster = cluster_of_nodes(nodes)
     if quotas is not None:
         cluster = cluster_of_quotas(quotas, kinds_of(everything), QUOTAS_OF_DUMP)
     if request is not None and is_of_kueue:
@@ -144,6 +166,14 @@ def wait_analysis(
     return WaitAnalysis.of(
         waits, pools, rules=rules, limit_of=limit_of, over_time=request is not None
     )
+
+
+def cluster_of_nodes(nodes: NodeGpus) -> StatedCluster | None:
+    """Return the GPUs of nodes by type; None where they have none, or of a type nothing tells."""
+    gpus: Counter[str | None] = Counter()
+    for node, count in nodes.gpus.items():
+        gpus[nodes.types[node]] += count
+    return StatedCluster(NODES_OF_DUMP, gpus, nodes.gpus) if gpus and None not in gpus else None
 
 
 def kinds_of(jobs: pl.DataFrame) -> list[str]:
