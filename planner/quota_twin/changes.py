@@ -13,7 +13,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.kueue_site import QuotaDocument, read_quota_site
+from gpuplan.analysis.quota.kueue_site import QuotaDocument, cohort_ring, read_quota_site
 from gpuplan.analysis.quota.quantities import MOST, gpus_of, quantity
 from gpuplan.analysis.quota.schema import check_key
 from gpuplan.planner.quota_twin.room import gpu_quotas
@@ -51,9 +51,14 @@ class QuotaChange:
         copy = document.copy()
         notes = () if self.apply is None else self.apply(copy)
         try:
-            _ = copy.settings
+            settings = copy.settings
         except UsageError as error:
             raise UsageError(f"--{self.name}: {error}") from error
+        if ring := cohort_ring(settings):
+            raise UsageError(
+                f"--{self.name}: puts cohorts in a ring, {' -> '.join(ring)}; expected a tree\n"
+                f"  next: give cohort {ring[0]} another parentName, or leave this change out"
+            )
         return copy, notes
 
 
