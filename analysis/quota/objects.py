@@ -10,20 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.heads import WORKLOADS
 from gpuplan.analysis.kubernetes.objects import KubeObject, objects_of
 from gpuplan.analysis.kubernetes.refusals import TABLE, not_kubernetes_json
 from gpuplan.analysis.reading.source import Source, SourceStream, read_unpacked
 from gpuplan.analysis.storage.files import existing_file, not_a_device
+
+COMMAND = WORKLOADS
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_VALUES = 2_000_000
 """Values of a YAML document with its aliases expanded."""
 MOST_DEEP = 100
 EXPECTED = "objects of Kubernetes as JSON or YAML"
-COMMAND = (
-    "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
-    "-o json > kueue.json"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
+from gpuplan.analysis.kubernetes.heads import is_of_kueue, refuse_without_workloads
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
@@ -103,13 +104,23 @@ class KueueLog:
 def is_kueue_dump(path: Path) -> bool:
     """Return whether a file is JSON with objects of Kueue, by its beginning.
 
-    Raises `InputError` where it cannot be read.
+    A label of Kueue, as on pods that it admitted, makes no dump. Raises `InputError` where the file
+    cannot be read.
     """
     if not path.is_file():
         return False
+    return is_of_kueue(_head(path))
+
+
+def refuse_other_objects(path: Path) -> None:
+    """Refuse a file with objects of Kubernetes that are none of Kueue. Raises `InputError`."""
+    if path.is_file():
+        refuse_without_workloads(_head(path))
+
+
+def _head(path: Path) -> Head:
     with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
-        head = Head(path, stream.head)
-        return head.is_json and KUEUE.encode() in stream.head
+        return Head(path, stream.head)
 
 
 def read_kueue_log(path: Path) -> KueueLog:

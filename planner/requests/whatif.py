@@ -278,11 +278,13 @@ class WhatIfRequest(SiteRequest):
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
+        from gpuplan.analysis.quota.workloads import refuse_other_objects
         from gpuplan.planner.site.pairs import check_groups
 
         if self.is_of_kueue:
             self._check_for_quotas()
             return
+        refuse_other_objects(self.trace)
         if self.kueue_site:
             raise UsageError("--site: is for a site of Kueue; of Slurm give --slurm-conf")
         changes = self.changes()
