@@ -68,9 +68,14 @@ def test_one_type_at_a_time_is_ranked(gpuplan, two_types):
     policies = ["--policy", "kueue", "--policy", "first-fit", "--where", "gpu_type = 'H100'"]
     whole = results_of(gpuplan, "compare", *two_types, *policies)
     assert whole["fastest"] is None  # 16 GPUs for jobs that Kueue keeps to 8
+    assert [row["gpus"] for row in whole["policies"]] == [8, 16]
     sized = results_of(gpuplan, "compare", *two_types, *policies, "--gpus", "8")
     assert all(row["is_ranked"] for row in sized["policies"])
     assert sized["fastest"] is not None
+    kueue, other = sized["policies"]
+    assert kueue["gpus"] == other["gpus"] == 8 and kueue["cost_usd"] == other["cost_usd"]
+    code, out, err = gpuplan("compare", *two_types, *policies, "--gpus", "8", "--full")
+    assert code == 0 and "8 GPUs of a100 do not count: no job may run on them" in err + out
 
 
 def test_any_flavor_is_one_pool_as_others_have(gpuplan, two_types):
