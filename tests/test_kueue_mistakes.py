@@ -87,6 +87,18 @@ def test_amounts_and_levels_that_are_none(tmp_path):
         check_quota_groups("queue", "events")
 
 
+def test_a_local_queue_of_no_queue_is_refused(tmp_path):
+    objects = [*SITE, cluster_queue("team-b-cq", 8, None)]
+    site = read_quota_site(write_list(tmp_path / "s.json", objects))
+    key = "localqueue.team-a/main.clusterQueue"
+    with pytest.raises(UsageError, match=r"no clusterqueue ghost; expected one of team-a-cq, team"):
+        read_quota_change("set", f"{key}=ghost").changed(site)
+    with pytest.raises(UsageError, match=r"no clusterqueue team-c-cq \(did you mean team-"):
+        read_quota_change("set", f"{key}=team-c-cq").changed(site)
+    changed = read_quota_change("set", f"{key}=team-b-cq").changed(site)[0]
+    assert changed.settings.localqueue["team-a/main"].clusterQueue == "team-b-cq"
+
+
 @pytest.mark.parametrize(
     ("texts", "ring"),
     [

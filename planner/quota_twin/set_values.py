@@ -58,6 +58,12 @@ def set_value(document: QuotaDocument, text: str, table: str, rest: str, value: 
     if table in ("clusterqueue", "cohort") and (meant := perhaps(first, QUOTA_KEYS)):
         raise UsageError(f"--set {text}: {table} {name} has no {first}{meant}")
     _check(text, [table, name, *key.split(".")])
+    queues = document.tables.get("clusterqueue", {})
+    if key == "clusterQueue" and value not in queues:
+        raise UsageError(
+            f"--set {text}: no clusterqueue {value}{perhaps(value, queues)}; expected one of "
+            f"{listed(sorted(queues)[:20]) or 'none'}"
+        )
     _put(spec, key.split("."), _word(value))
 
 
