@@ -109,6 +109,12 @@ GROUP = ("spec", "resourceGroups", 0)
         (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "nominalQuota", value="8GPU"),
          "ClusterQueue b-cq: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: found "
          "'8GPU', expected an amount such as 8"),
+        (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "nominalQuota", value="7.5"),
+         "flavor default, nvidia.com/gpu: nominalQuota is 7.5; expected a whole number of GPUs"),
+        (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "lendingLimit", value="500m"),
+         "lendingLimit is 0.5; expected a whole number of GPUs"),
+        (changed("a-cq", *GROUP, "flavors", 0, "resources", 0, "borrowingLimit", value="-1"),
+         "borrowingLimit: found '-1', expected an amount such as 8"),
         (changed("b-cq", *GROUP, "coveredResources", value=["cpu"]),
          "spec.resourceGroups[0]: flavor default has quotas of nvidia.com/gpu; expected one of "),
         (changed("all", "spec", "parentName", value="all"), "a ring, all -> all"),

@@ -17,6 +17,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.kubernetes.gpus import clean_type, is_gpu, type_of_labels
 from gpuplan.analysis.price_formats.instances import instance_models
+from gpuplan.analysis.quota.amounts import Amount
 from gpuplan.analysis.quota.objects import (
     COMMAND,
     SiteObject,
@@ -28,6 +29,7 @@ from gpuplan.analysis.quota.quantities import quantity, units
 from gpuplan.analysis.quota.schema import (
     OLD_WORDS,
     QuotaSettings,
+    ResourceQuota,
     kept,
     read_quota_settings,
 )
@@ -272,6 +274,7 @@ def _check_groups(path: Path, owner: str, groups: Any) -> None:
                     expected=f"one of each of {', '.join(group.coveredResources) or 'nothing'}",
                 )  # fmt: skip
             for resource in flavor.resources:
+                _check_whole(path, where, flavor.name, resource)
                 try:
                     units(resource.nominalQuota.value, resource.name, rounds_up=False)
                 except ValueError as error:
@@ -279,6 +282,17 @@ def _check_groups(path: Path, owner: str, groups: Any) -> None:
                         path, f"{where}: flavor {flavor.name}, {resource.name}: the quota is too "
                         "large", expected=str(error),
                     ) from None  # fmt: skip
+
+
+def _check_whole(path: Path, where: str, flavor: str, resource: ResourceQuota) -> None:
+    """Refuse quotas and limits of parts of a GPU: Kubernetes has none. Raises `InputError`."""
+    for key in ("nominalQuota", "borrowingLimit", "lendingLimit"):
+        amount: Amount | None = getattr(resource, key)
+        if amount is not None and is_gpu(resource.name) and amount.value.denominator != 1:
+            raise InputError(
+                path, f"{where}: flavor {flavor}, {resource.name}: {key} is "
+                f"{float(amount.value):g}", expected="a whole number of GPUs",
+            )  # fmt: skip
 
 
 def cohort_ring(settings: QuotaSettings) -> list[str]:

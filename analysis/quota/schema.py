@@ -37,8 +37,8 @@ class ResourceQuota(QuotaTable, frozen=True):
 
     name: str
     nominalQuota: Amount = Amount(Fraction(0))
-    borrowingLimit: AmountLimit | None = None
-    lendingLimit: AmountLimit | None = None
+    borrowingLimit: Amount | None = None
+    lendingLimit: Amount | None = None
 
 
 class FlavorQuotas(QuotaTable, frozen=True):

@@ -9,7 +9,7 @@ from fractions import Fraction
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.amounts import Amount, AmountLimit
+from gpuplan.analysis.quota.amounts import Amount
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.quantities import gpus_of, units
 from gpuplan.analysis.quota.schema import (
@@ -274,8 +274,8 @@ def _groups(groups: Iterable[ResourceGroup]) -> tuple[tuple[QuotaFlavor, ...], .
 
 
 def _quota(resource: ResourceQuota) -> Quota:
-    def whole(amount: Amount | AmountLimit | None) -> int | None:
-        if amount is None or amount.value is None:
+    def whole(amount: Amount | None) -> int | None:
+        if amount is None:
             return None
         return units(amount.value, resource.name, rounds_up=False)
 
