@@ -6,6 +6,7 @@ from support_kueue import cluster_queue, cohort, local_queue, workload, write_li
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.quota.workloads import read_kueue_log
+from gpuplan.planner.quota.model import total_gpus
 from gpuplan.planner.quota_twin.changes import combined_changes, read_quota_change
 from gpuplan.planner.quota_twin.what_if import check_quota_groups
 
@@ -97,6 +98,17 @@ def test_a_local_queue_of_no_queue_is_refused(tmp_path):
         read_quota_change("set", f"{key}=team-c-cq").changed(site)
     changed = read_quota_change("set", f"{key}=team-b-cq").changed(site)[0]
     assert changed.settings.localqueue["team-a/main"].clusterQueue == "team-b-cq"
+
+
+def test_a_key_is_set_once_where_changes_are_made_together(tmp_path):
+    def together(*texts):
+        return combined_changes([read_quota_change("set", text) for text in texts])
+
+    key = "clusterqueue.team-a-cq.nominalQuota"
+    with pytest.raises(UsageError, match=rf"--set {key}=8: the key is set twice"):
+        together(f"{key}=24", f"{key}=8")
+    site = read_quota_site(write_list(tmp_path / "s.json", SITE))
+    assert total_gpus(together(f"{key}=24", f"{key}=+8").changed(site)[0]) == 32
 
 
 @pytest.mark.parametrize(

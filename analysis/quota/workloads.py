@@ -37,7 +37,7 @@ from gpuplan.analysis.kubernetes.workload_objects import (
     WorkloadStatus,
 )
 from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
-from gpuplan.analysis.quota.objects import COMMAND, SiteObject
+from gpuplan.analysis.quota.objects import COMMAND, SiteObject, newest_setting
 from gpuplan.analysis.quota.pod_sets import (
     ContradictoryWorkload,
     PodSetShape,
@@ -143,7 +143,7 @@ def read_kueue_log(path: Path) -> KueueLog:
         if kept[-1].kind == WORKLOAD and kept[-1].api_group in (KUEUE, ""):
             reader.add(kept, decoder)
         elif kept[-1].kind != WORKLOAD:
-            last = kept[-1]
+            last = newest_setting(path, kept)
             others.append(
                 SiteObject(path, last.api_group, last.kind, last.namespace, last.name, last.plain)
             )

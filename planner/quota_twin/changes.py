@@ -62,8 +62,21 @@ class QuotaChange:
 
 
 def combined_changes(changes: Iterable[QuotaChange]) -> QuotaChange:
-    """Return all changes as one."""
+    """Return all changes as one.
+
+    Raises:
+        UsageError: a key is set twice, so that the first value would count for nothing.
+    """
     changes = list(changes)
+    seen: set[str] = set()
+    for change in changes:
+        key, _, value = (part.strip() for part in change.name.partition("="))
+        if key.startswith("set ") and key in seen and value[:1] not in ("+", "-"):
+            raise UsageError(
+                f"--{change.name}: the key is set twice, and the changes are made together\n"
+                "  next: leave one out, or leave out --together"
+            )
+        seen.add(key)
     load = 1.0
     for change in changes:
         load *= change.load
