@@ -66,6 +66,45 @@ def test_gpus_on_no_node_come_first(gpuplan, dump):
     assert code == 0 and "no known node" not in out
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--add-nodes", "default=4@ghost"),
+         "ghost has no quota of default; expected one of team-a-cq, team-b-cq, team-c-cq"),
+        (("--add-nodes", "a100=4"), "no flavor a100; expected TYPE=N with one of default"),
+        (("--set", "clusterqueue.ghost.nominalQuota=4"), "no clusterqueue ghost"),
+        (("--set", "clusterqueue.team-a-cq.queueingStrategy=Fifo"), "found 'Fifo', expected Best"),
+    ],
+)  # fmt: skip
+def test_a_change_that_cannot_be_made_says_where_the_names_are(gpuplan, dump, words, said):
+    code, _, err = gpuplan("whatif", dump, *words)
+    assert code == 2 and said in err and err.count("next: ") == 1
+    assert "next: names and values of today are in the file that gpuplan calibrate" in err
+
+
+def test_a_workload_that_never_fits_says_what_to_do(gpuplan, dump, tmp_path):
+    twin = tmp_path / "twin.toml"
+    assert gpuplan("calibrate", dump, "-o", twin)[0] == 0
+    code, _, err = gpuplan("eta", dump, "--twin", twin, "--gpus", 100, "--account", "team-a")
+    assert code == 2 and "would never have its quota" in err and "next: fewer --gpus" in err
+
+
+def test_the_size_of_a_replay_of_quotas_is_that_of_the_quotas(gpuplan, dump):
+    words = ("simulate", dump, "--policy", "kueue", "--site", dump, "--gpus", 32)
+    code, _, err = gpuplan(*words)
+    assert code == 2 and "--gpus 32: kueue runs jobs on the GPUs of the site's quotas" in err
+    assert "next: leave it out, or give a --site" in err and "no cluster" not in err
+
+
+def test_a_tripped_gate_of_any_team_names_the_team(gpuplan, dump):
+    quota = ("--set", "clusterqueue.team-a-cq.borrowingLimit=0", "--set",
+             "clusterqueue.team-a-cq.nominalQuota=2", "--together")  # fmt: skip
+    gate = "mean_wait_growth[any team] > 20%"
+    code, _, err = gpuplan("whatif", dump, *quota, "--by", "namespace", "--fail-if", gate)
+    assert code == 1 and "growth[any team].mean_wait_growth is" in err
+    assert "% (team-a), limit 20.0%" in err
+
+
 def test_a_twin_of_slurm_is_named_as_one(gpuplan, dump, tmp_path):
     twin = tmp_path / "slurm.toml"
     twin.write_text("[node.n1]\ngpus = 8\n")

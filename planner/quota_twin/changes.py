@@ -24,6 +24,7 @@ from gpuplan.planner.quota_twin.set_values import (
 
 SET_TABLES = ("clusterqueue", "cohort", "localqueue", "flavor", "controller")
 USUAL_GPUS_PER_NODE = 8
+NEXT_STEP = "next:"
 ADDED_NODES = re.compile(r"(?:(?P<kind>[^=@]+)=)?(?P<count>\d{1,6})(?:@(?P<who>.+))?")
 
 
@@ -48,17 +49,29 @@ class QuotaChange:
             UsageError: the site has not what it names, or cannot take it.
         """
         copy = document.copy()
-        notes = () if self.apply is None else self.apply(copy)
+        try:
+            notes = () if self.apply is None else self.apply(copy)
+        except UsageError as error:
+            raise _with_next_step(error) from error
         try:
             settings = copy.settings
         except UsageError as error:
-            raise UsageError(f"--{self.name}: {error}") from error
+            raise _with_next_step(UsageError(f"--{self.name}: {error}")) from error
         if ring := cohort_ring(settings):
             raise UsageError(
                 f"--{self.name}: puts cohorts in a ring, {' -> '.join(ring)}; expected a tree\n"
                 f"  next: give cohort {ring[0]} another parentName, or leave this change out"
             )
         return copy, notes
+
+
+def _with_next_step(error: UsageError) -> UsageError:
+    if NEXT_STEP in str(error):
+        return error
+    return UsageError(
+        f"{error}\n  {NEXT_STEP} names and values of today are in the file that gpuplan calibrate "
+        "LOG -o twin.toml writes"
+    )
 
 
 def combined_changes(changes: Iterable[QuotaChange]) -> QuotaChange:
@@ -189,11 +202,14 @@ def _change_nodes(
         for row in group["flavors"]
         if row["name"] == flavor
         for resource in row["resources"]
-        if is_gpu(resource["name"]) and (not who or owner == who)
+        if is_gpu(resource["name"])
     ]
+    owners = list(dict.fromkeys(owner for _, owner, _ in quotas))
+    quotas = [quota for quota in quotas if who in ("", quota[1])]
     if not quotas:
         raise UsageError(
-            f"--{name}: {who} has no quota of {flavor}; expected a ClusterQueue or Cohort that has"
+            f"--{name}: {who} has no quota of {flavor}{perhaps(who, owners)}; expected one of "
+            f"{listed(owners)}"
         )
     each, how = _gpus_per_node(document, flavor)
     total = sum(
