@@ -123,7 +123,7 @@ def test_work_lost_is_a_part_of_the_completion_time(gpuplan, tmp_path):
 KUEUE_SAMPLE = SAMPLES / "kueue" / "workloads.json"
 
 
-@pytest.mark.parametrize("command", ["simulate", "size"])
+@pytest.mark.parametrize("command", ["simulate", "size", "pareto"])
 def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
     policy = ["--policy", "fifo", "--gpus", 63] if command == "simulate" else []
     target = ["--target", "p95_wait <= 1h", "--policy", "srtf"] if command == "size" else []
@@ -133,6 +133,13 @@ def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
     assert "gpuplan whatif LOG --twin twin.toml replays them with --set" in told
     assert "quotas or limits make jobs wait" in told
     assert "gpuplan size LOG" not in told and "partitions" not in told
+
+
+def test_waste_of_kubernetes_names_no_program_of_slurm(gpuplan):
+    code, _, err = gpuplan("waste", KUEUE_SAMPLE)
+    told = " ".join(err.split())
+    assert code == 0 and "to see use, give series with --metrics FILE (DCGM" in told
+    assert "sacct" not in told
 
 
 def test_a_log_of_pods_says_that_a_dump_of_kueue_is_needed():
