@@ -79,6 +79,20 @@ def test_a_configuration_that_is_appended_to_a_dump_tells_of_fair_sharing(tmp_pa
         assert not any("configmap" in note for note in found.notes)
 
 
+def test_the_jobs_that_are_scored_are_counted(tmp_path):
+    # Of 15 jobs the first is of the first tenth, and one was evicted before the start that is kept.
+    site = [cluster_queue("team-a-cq", 8, None), local_queue("team-a", "team-a-cq")]
+    jobs = [workload(f"j{i}", "team-a", i * 600, i * 600, i * 600 + 50) for i in range(15)]
+    for each, scored, why in (((), 14, ""), ([("Preempted", 1)], 13, "nor 1 that was evicted")):
+        jobs[9] = workload("j9", "team-a", 5400, 5400, 5450, evictions=each)
+        log = read_kueue_log(write_list(tmp_path / "k.json", [*site, *jobs]))
+        work = quota_workload(log, log.site, quota_model(log.site), warmup_s=300)
+        assert int(work.scored.sum()) == scored
+        (note,) = [note for note in work.notes if note.startswith("waits are of")]
+        assert note.startswith(f"waits are of {scored} of 15 jobs: the first one, of the warm-up,")
+        assert why in note
+
+
 def test_what_a_dump_tells(tmp_path):
     stuck = workload("stuck", "team-a", 5, 6)
     stuck["status"]["conditions"].append(condition("Evicted", 7, "Preempted"))

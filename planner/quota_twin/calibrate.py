@@ -111,7 +111,10 @@ def calibrate_quotas(
             *work.notes,
             *document.notes,
             *((ADD_CONFIGURATION,) if skipped.get(FAIR) == NOT_CONFIGURED else ()),
-            *(f"{count:,} workloads left out: {why}" for why, count in work.left_out.items()),
+            *(
+                f"{counted(count, 'workload')} left out: {why}"
+                for why, count in work.left_out.items()
+            ),
             *loop_notes(run.run, list(work.job_ids), list(work.queues)),
             NOT_MODELED,
         ),
