@@ -114,6 +114,18 @@ def test_a_twin_of_slurm_is_named_as_one(gpuplan, dump, tmp_path):
         assert code == 3 and "is of a Slurm site" in err and "next: gpuplan calibrate" in err
 
 
+def test_characterize_takes_the_quotas_of_the_dump_for_the_cluster(gpuplan, tmp_path):
+    # Jobs of 8 GPUs wait behind each other, though the quotas have 40: no more than 8 are held.
+    jobs = [workload(f"j{i}", "team-a", 0, 900 * i, 900 * i + 900, gpus=8) for i in range(9)]
+    path = write_list(tmp_path / "k.json", [*teams(), *jobs])
+    code, out, err = gpuplan("characterize", path)
+    told = " ".join(out.split())
+    assert code == 0 and "waiting" in told, err
+    assert "cluster is assumed" not in told
+    code, out, _ = gpuplan("characterize", write_list(tmp_path / "w.json", jobs))
+    assert code == 0 and "The cluster is assumed to be the 8 GPUs" in " ".join(out.split())
+
+
 def test_waits_take_the_quotas_of_the_dump_for_the_cluster(gpuplan, dump):
     code, out, _ = gpuplan("waits", dump, "--full", "--output-format", "json")
     assert code == 0
