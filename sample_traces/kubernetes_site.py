@@ -225,7 +225,8 @@ def _uid(rng: np.random.Generator) -> str:
     return f"{first}-{second}-4{third}-8{fourth}-{last}"
 
 
-def _at(seconds: int) -> str:
+def written(seconds: int) -> str:
+    """Return an instant as Kubernetes writes it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -238,7 +239,7 @@ def _listed(items: Iterable[Json]) -> str:
 def workloads_json(jobs: Sequence[SampleJob]) -> str:
     """Return the dump of Kueue: workloads, and the configuration of the queues."""
     kept = [job for job in jobs if job.submit_s <= END_S]
-    return _listed([*configuration(), *map(_workload, kept)])
+    return _listed([*configuration(), *map(workload_of, kept)])
 
 
 def configuration() -> Iterator[Json]:
@@ -279,7 +280,8 @@ def _requests(job: SampleJob, pods: int = 1) -> dict[str, str]:
     return {CPU: str(gpus * CPUS_PER_GPU), GPU: str(gpus)}
 
 
-def _workload(job: SampleJob) -> Json:
+def workload_of(job: SampleJob) -> Json:
+    """Return the Workload of a job as it is when the site is looked at."""
     kind = "PyTorchJob" if job.pods > 1 else "Job"
     container = {"name": "main", "resources": {"requests": _requests(job)}}
     flavors = {CPU: job.team.flavor, GPU: job.team.flavor}
@@ -301,7 +303,7 @@ def _workload(job: SampleJob) -> Json:
             "namespace": job.team.name,
             "uid": job.uid,
             "resourceVersion": str(1000 + job.number),
-            "creationTimestamp": _at(job.submit_s),
+            "creationTimestamp": written(job.submit_s),
             "labels": {"user": job.user},
             "ownerReferences": [{"kind": kind, "name": job.name, "controller": True}],
         },
@@ -321,15 +323,15 @@ def _workload(job: SampleJob) -> Json:
 def _conditions(job: SampleJob) -> Iterator[Json]:
     if job.start_s is None or job.start_s > END_S:
         yield {"type": "QuotaReserved", "status": "False", "reason": "WaitingForQuota",
-               "lastTransitionTime": _at(job.submit_s)}  # fmt: skip
+               "lastTransitionTime": written(job.submit_s)}  # fmt: skip
         return
     for kind in ("QuotaReserved", "Admitted"):
         yield {"type": kind, "status": "True", "reason": kind,
-               "lastTransitionTime": _at(job.start_s)}  # fmt: skip
+               "lastTransitionTime": written(job.start_s)}  # fmt: skip
     if job.end_s is not None:
         yield {"type": "Finished", "status": "True",
                "reason": "Failed" if job.failed else "Succeeded",
-               "lastTransitionTime": _at(job.end_s)}  # fmt: skip
+               "lastTransitionTime": written(job.end_s)}  # fmt: skip
 
 
 def _recent(jobs: Sequence[SampleJob]) -> list[SampleJob]:
@@ -340,28 +342,28 @@ def _recent(jobs: Sequence[SampleJob]) -> list[SampleJob]:
     ]  # fmt: skip
 
 
-def _nodes() -> Iterator[tuple[str, str]]:
+def nodes() -> Iterator[tuple[str, str]]:
     """Yield nodes with the flavor of their GPUs."""
     for flavor, gpus in _by_flavor((team.flavor, team.quota) for team in TEAMS).items():
         yield from ((f"{flavor}-{i}", flavor) for i in range(gpus // GPUS_PER_NODE))
 
 
-def _pods(job: SampleJob) -> Iterator[tuple[str, str, str]]:
+def pods_of(job: SampleJob) -> Iterator[tuple[str, str, str]]:
     """Yield name, uid and node of each pod of a job."""
-    nodes = [name for name, flavor in _nodes() if flavor == job.team.flavor]
+    able = [name for name, flavor in nodes() if flavor == job.team.flavor]
     for i in range(job.pods):
         name = f"{job.name}-worker-{i}" if job.pods > 1 else f"{job.name}-{job.uid[:5]}"
-        yield name, f"{job.uid[:-2]}{i:02}", nodes[(job.number + i) % len(nodes)]
+        yield name, f"{job.uid[:-2]}{i:02}", able[(job.number + i) % len(able)]
 
 
 def kube_json(jobs: Sequence[SampleJob]) -> str:
     """Return pods and nodes as kubectl prints them, of the jobs of the last day."""
-    nodes = [
+    labelled = [
         {"apiVersion": "v1", "kind": "Node",
          "metadata": {"name": name, "labels": {"nvidia.com/gpu.product": PRODUCTS[flavor]}}}
-        for name, flavor in _nodes()
+        for name, flavor in nodes()
     ]  # fmt: skip
-    return _listed([*nodes, *(pod for job in _recent(jobs) for pod in _pod_objects(job))])
+    return _listed([*labelled, *(pod for job in _recent(jobs) for pod in _pod_objects(job))])
 
 
 def _pod_objects(job: SampleJob) -> Iterator[Json]:
@@ -370,7 +372,7 @@ def _pod_objects(job: SampleJob) -> Iterator[Json]:
     labels = {"user": job.user, "kueue.x-k8s.io/queue-name": "default"}
     key = "training.kubeflow.org/job-name" if is_gang else "batch.kubernetes.io/job-name"
     is_started = job.start_s is not None and job.start_s <= END_S
-    for i, (name, uid, node) in enumerate(_pods(job)):
+    for i, (name, uid, node) in enumerate(pods_of(job)):
         replica = {"training.kubeflow.org/replica-index": str(i)} if is_gang else {}
         spec: Json = {
             "priority": job.priority,
@@ -385,7 +387,7 @@ def _pod_objects(job: SampleJob) -> Iterator[Json]:
                 "name": name,
                 "namespace": job.team.name,
                 "uid": uid,
-                "creationTimestamp": _at(job.submit_s),
+                "creationTimestamp": written(job.submit_s),
                 "labels": {**labels, key: job.name, **replica},
                 "ownerReferences": [{"kind": kind, "name": job.name, "uid": job.uid,
                                      "controller": True}],
@@ -401,15 +403,15 @@ def _pod_status(job: SampleJob) -> Json:
                  "lastTransitionTime": None}  # fmt: skip
         return {"phase": "Pending", "conditions": [gated]}
     scheduled = {"type": "PodScheduled", "status": "True",
-                 "lastTransitionTime": _at(job.start_s)}  # fmt: skip
-    started = {"startedAt": _at(job.start_s + 8)}
+                 "lastTransitionTime": written(job.start_s)}  # fmt: skip
+    started = {"startedAt": written(job.start_s + 8)}
     state: Json = {"running": started}
     if job.end_s is not None:
-        state = {"terminated": {**started, "finishedAt": _at(job.end_s)}}
+        state = {"terminated": {**started, "finishedAt": written(job.end_s)}}
     return {
         "phase": _phase(job),
         "conditions": [scheduled],
-        "startTime": _at(job.start_s + 1),
+        "startTime": written(job.start_s + 1),
         "containerStatuses": [{"name": "main", "state": state}],
     }
 
@@ -426,7 +428,7 @@ def metrics_json(jobs: Sequence[SampleJob]) -> str:
         {"metric": {"__name__": "kube_node_labels", "node": name,
                     "label_nvidia_com_gpu_product": PRODUCTS[flavor]},
          "values": [[END_S, "1"]]}
-        for name, flavor in _nodes()
+        for name, flavor in nodes()
     ]  # fmt: skip
     series += [part for job in _recent(jobs) for part in _pod_series(job)]
     lines = ",\n".join(json.dumps(part, separators=(",", ":")) for part in series)
@@ -439,7 +441,7 @@ def _pod_series(job: SampleJob) -> Iterator[Json]:
     times = range(first, gone + 1, STEP_S)
     kind = "PyTorchJob" if job.pods > 1 else "Job"
     start = job.start_s if job.start_s is not None and job.start_s <= END_S else None
-    for name, uid, node in _pods(job):
+    for name, uid, node in pods_of(job):
         labels = {"namespace": job.team.name, "pod": name, "uid": uid}
 
         def series_of(
@@ -467,10 +469,15 @@ def _pod_series(job: SampleJob) -> Iterator[Json]:
         yield from (part for part in parts if part["values"])
 
 
-def site_files(rng: np.random.Generator) -> dict[str, str]:
-    """Return the files of the site by name."""
+def site_jobs(rng: np.random.Generator) -> list[SampleJob]:
+    """Return the jobs of the site, and when each started."""
     jobs = draw_jobs(rng)
     admit(jobs)
+    return jobs
+
+
+def site_files(jobs: Sequence[SampleJob]) -> dict[str, str]:
+    """Return the files of the site by name."""
     return {
         "kueue/workloads.json": workloads_json(jobs),
         "kube/kube.json": kube_json(jobs),

@@ -28,7 +28,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.sample_traces.kubernetes_site import site_files
+from gpuplan.sample_traces.kubernetes_site import site_files, site_jobs
+from gpuplan.sample_traces.kubernetes_views import view_files
 
 SEED = 20261120
 DAY_S = 86400.0
@@ -331,6 +332,7 @@ def make_samples(folder: Path) -> list[Path]:
     """Write every sample to ``folder`` and return the paths."""
     seeds = np.random.SeedSequence(SEED).spawn(7)
     rngs = [np.random.Generator(np.random.PCG64(seed)) for seed in seeds]
+    jobs = site_jobs(rngs[6])
     texts = {
         "seren.csv": seren_csv(rngs[0]),
         "wandb_export.csv": wandb_csv(rngs[1]),
@@ -340,7 +342,8 @@ def make_samples(folder: Path) -> list[Path]:
         "training_profile.csv": profile_csv(0.004, 0.02, 0.5),
         "requests.csv": requests_csv(rngs[4]),
         "shared_instances.csv": instances_csv(rngs[5]),
-        **site_files(rngs[6]),
+        **site_files(jobs),
+        **view_files(jobs),
     }
     written = []
     for name, text in texts.items():

@@ -1,5 +1,6 @@
 """Fixtures that every test may use."""
 
+import gc
 import os
 import sys
 import threading
@@ -13,13 +14,16 @@ from gpuplan.cli.app.console import limit_threads
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
-LONGEST = {"schemas", "twin", "fuzz", "docs"}
+LONGEST = {"schemas", "twin", "fuzz"}
 """Subjects of tests that take longest, in CPU time."""
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.
 sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests")]
 
 limit_threads()  # as the command line does, before a test loads NumPy
+
+# Kernels that compile make many objects and few cycles: looking for these less often saves a tenth.
+gc.set_threshold(20_000, 20, 20)
 
 # The same examples each time: a run says something of the change, not of its luck.
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -51,19 +55,35 @@ def pytest_collection_modifyitems(config, items):
 
     def rank(item):
         family = family_of(item.nodeid)
-        return (family not in LONGEST, family not in compiles, -sizes[family], family)
+        is_short, is_quick = family not in LONGEST, family not in compiles
+        return (is_short, is_quick, -sizes[family], family, item.path.name)
 
     items.sort(key=rank)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Let every other worker read the files from the last to the first.
+
+    The first run rewrites the assertions of each file and keeps them: two workers that meet in the
+    middle do half of that each. The order of the tests is the same in both.
+    """
+    report = yield
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    if isinstance(collector, pytest.Dir) and int(worker) % 2:
+        report.result.reverse()
+    return report
 
 
 def family_of(nodeid: str) -> str:
     """Return the subject of a file of tests: the first word of its name.
 
     Files of one subject replay the same kernels, so one worker runs them all. Those of the golden
-    results need the results of the same commands as those of the schemas.
+    results need the results of the same commands as those of the schemas, and those of the docs
+    the same kernels.
     """
     family = Path(nodeid.partition("::")[0]).stem.removeprefix("test_").partition("_")[0]
-    return {"golden": "schemas"}.get(family, family)
+    return {"golden": "schemas", "docs": "schemas"}.get(family, family)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -86,6 +106,9 @@ def pytest_collection_finish():
 
     if sys.gettrace() is not None:
         untrace_slow_parts()
+    if (style := sys.modules.get("gpuplan.cli.figures.style")) is not None:
+        style.DPI = 60  # a tenth of all CPU time goes to dots that no test looks at
+    gc.freeze()  # thousands of tests live to the end of the run
 
 
 @pytest.fixture(scope="session", autouse=True)

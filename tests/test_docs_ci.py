@@ -146,8 +146,14 @@ def gitlab_steps(file="gitlab.yml", **variables):
     return [("\n".join(job["script"]), None, False, job["variables"] | VARIABLES | variables)]
 
 
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    """The cache of all jobs, as a service keeps it between two."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(tmp_path, monkeypatch, cache):
     """A checkout with the base branch in base, and commands that do nothing for pip and git."""
     tools = tmp_path / "tools"
     for folder in (tools, tmp_path / "base", tmp_path / "ci"):
@@ -158,7 +164,7 @@ def project(tmp_path, monkeypatch):
         (tools / name).chmod(0o755)
     path = (str(tools), str(Path(sys.executable).parent), os.environ["PATH"])
     monkeypatch.setenv("PATH", os.pathsep.join(path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "GITLAB_TOKEN", "GPUPLAN"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path

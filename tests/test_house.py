@@ -5,6 +5,7 @@ A count that has fallen is lowered here, so that it stays low.
 
 import ast
 from collections import Counter, defaultdict
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -44,11 +45,17 @@ def modules():
     return found
 
 
+@cache
+def nodes_of(tree):
+    """Return what `ast.walk` yields: it takes long, and most tests look at every node."""
+    return tuple(ast.walk(tree))
+
+
 def imports(found):
     """Return the modules that each module imports anywhere, also lazily or for types alone."""
     graph = defaultdict(set)
     for name, (_, tree) in found.items():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gpuplan"):
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
@@ -67,16 +74,22 @@ def cycle_in(graph):
 
 @pytest.fixture(scope="module")
 def found():
-    return modules()
+    yield modules()
+    nodes_of.cache_clear()
 
 
-def test_no_two_files_import_each_other_even_through_others(found):
-    assert cycle_in(imports(found)) is None
+@pytest.fixture(scope="module")
+def graph(found):
+    return imports(found)
 
 
-def test_no_two_folders_import_each_other_even_through_others(found):
+def test_no_two_files_import_each_other_even_through_others(graph):
+    assert cycle_in(graph) is None
+
+
+def test_no_two_folders_import_each_other_even_through_others(found, graph):
     folders = defaultdict(set)
-    for name, targets in imports(found).items():
+    for name, targets in graph.items():
         here = found[name][0].parent
         folders[here] |= {found[target][0].parent for target in targets} - {here}
     assert cycle_in(folders) is None
@@ -91,21 +104,21 @@ def test_a_class_name_occurs_once(found):
     names = Counter(
         node.name
         for _, tree in found.values()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, times in names.items() if times > 1] == []
 
 
-def test_no_command_enters_the_command_line_again(found):
-    graph = imports(found)  # studies are functions: a command calls them
+def test_no_command_enters_the_command_line_again(graph):
+    # studies are functions: a command calls them
     commands = [name for name in graph if name.startswith("gpuplan.cli.commands.")]
     assert [name for name in commands if "gpuplan.cli.app.main" in graph[name]] == []
 
 
 def functions(tree):
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [node for node in nodes_of(tree) if isinstance(node, kinds)]
 
 
 def is_import(node):
@@ -114,7 +127,7 @@ def is_import(node):
 
 def lazy_imports(tree):
     """Return the imports in functions, each once."""
-    lazy = {id(node): node for f in functions(tree) for node in ast.walk(f) if is_import(node)}
+    lazy = {id(node): node for f in functions(tree) for node in nodes_of(f) if is_import(node)}
     return list(lazy.values())
 
 
@@ -157,7 +170,7 @@ def local_names(function):
     arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     stored = {
         node.id
-        for node in ast.walk(function)
+        for node in nodes_of(function)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
     }
     return stored | {argument.arg for argument in arguments}
@@ -209,7 +222,7 @@ def test_no_name_is_coined_again(found):
     coined = {
         (name, node.name)
         for name, (_, tree) in found.items()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if getattr(node, "name", None) in COINED
     }
     assert coined <= COINED_LEFT

@@ -296,7 +296,23 @@ def test_the_queue_of_a_pod_group_is_that_of_its_pods(tmp_path, key):
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
              "metadata": {"name": "g", "namespace": "ns"}, "spec": {"queue": "q"}}  # fmt: skip
     job = only(tmp_path, listed(pod(annotations={key: "g"}), group))
-    assert (job["job_id"], job["queue"]) == ("ns/g", "q")
+    assert (job["job_id"], job["queue"], job["preemptible"]) == ("ns/g", "q", None)
+
+
+@pytest.mark.parametrize(
+    ("word", "preemptible"),
+    [("preemptible", True), ("non-preemptible", False), ("", None), ("semi", None)],
+)
+def test_a_pod_group_says_whether_its_pods_may_be_preempted(tmp_path, word, preemptible):
+    group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+             "metadata": {"name": "g", "namespace": "ns"},
+             "spec": {"preemptibility": word}}  # fmt: skip
+    of_group = {"annotations": {"pod-group-name": "g"}}
+    pods = [pod("a"), *(pod(name, uid=name, **of_group) for name in ("b", "c"))]
+    jobs, _ = jobs_of(tmp_path, listed(*pods, group))
+    assert {name: job["preemptible"] for name, job in jobs.items()} == {
+        "ns/a": None, "ns/g": preemptible,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

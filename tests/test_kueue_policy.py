@@ -243,6 +243,21 @@ def test_kai_lends_what_is_idle_and_reclaims_it(tmp_path):
     assert rows_of(run("kai", fixed, site=str(site)))[0] == (0, 1000, 0)  # never evicted
 
 
+@pytest.mark.parametrize(
+    ("priority", "preemptible", "evictions"),
+    [(50, False, 0), (50, None, 1), (100, True, 1), (100, None, 0), (100, False, 0)],
+)
+def test_kai_evicts_no_job_that_says_so_whatever_its_priority(
+    tmp_path, priority, preemptible, evictions
+):
+    queues = [kai_queue("team-b", quota=4, limit=4), node("n1", 4)]
+    site = write_list(tmp_path / "kai.json", queues)
+    told = pl.Series([preemptible, None], dtype=pl.Boolean)
+    rows = [(0, 1000, 4, "team-b"), (100, 100, 4, "team-b")]
+    jobs = jobs_in(tmp_path, rows, recorded_priority=[priority, priority + 20], preemptible=told)
+    assert rows_of(run("kai", jobs, site=str(site)))[0][2] == evictions
+
+
 def test_queues_of_one_scheduler_serve_the_other(tmp_path):
     of_kai, of_kueue = (
         str(write_list(tmp_path / f"{i}.json", objects)) for i, objects in enumerate((KAI, TWO))

@@ -1,13 +1,15 @@
 """Plans for logs with waits: today's bill has them, and that of jobs that all start at once not."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from support_traces import write_trace
 
 from gpuplan.cli.formats.units import show_share
-from gpuplan.cli.tables.plan_tables import saving_between
+from gpuplan.cli.tables.plan_tables import over_budget, saving_between
+from gpuplan.planner.plan.confirmation import failures
 from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
 
 pytestmark = pytest.mark.kernels
@@ -79,6 +81,8 @@ def test_dollars_and_markets_under_a_cap_are_those_of_the_replay(gpuplan, queued
     # the first part has 17 of these days in 70% of the time
     first = MONTH_H * 1.29 * 2 * 6 * 17 / (0.7 * window_h)
     assert results["holdout"]["capped_usd_per_month"] == pytest.approx(first)
+    # of the program's 4 GPUs that are rented; its bins hide a little
+    assert results["holdout"]["capped_share"] == pytest.approx(0.5, rel=0.01)
     (decision,) = [row for row in results["decisions"] if row["name"] == "on_demand"]
     assert decision["time_share"] == rented["time_share"]
     text = headline_of(gpuplan, queued, *words)
@@ -91,6 +95,21 @@ def test_a_cap_that_is_owned_rents_nothing(gpuplan, queued):
     assert text.startswith("The 2 GPUs owned are enough: no GPU needs to be bought or rented.")
     results = results_of(gpuplan, queued, *OWNED, "--cluster", "2")
     assert results["usd_per_month"] == 0 and results["confirmed"] is True
+
+
+def test_owned_gpus_that_make_jobs_wait_are_not_called_enough(gpuplan, tmp_path):
+    """One GPU for two jobs at a time, which ran side by side: the second one waits 6 h."""
+    path = write_trace(
+        tmp_path / "pairs.parquet",
+        [DAY * day for day in range(24) for _ in range(2)],
+        [6 * HOUR] * 48,
+        gpu_type=["A100"] * 48,
+        queue_s=[0.0] * 48,
+    )
+    words = ("--owned", "A100=1", "--cluster", "1", "--slower", "none", "--holdout", "40%")
+    text = headline_of(gpuplan, path, *PRICES, *words)
+    said = "With the 1 GPU owned alone nothing is bought or rented, for 3 h more time per job."
+    assert text.startswith(said)
 
 
 def test_a_cap_over_the_peak_changes_nothing(gpuplan, queued):
@@ -283,3 +302,45 @@ def test_what_a_plan_with_terms_is_compared_with_has_them(gpuplan, tmp_path):
     assert "as renting all above the commitments that go on as recorded." in text
     assert "6 in every resample; for 3 years" in text
     assert "for 1 year" not in text  # nothing is bought for it
+
+
+def test_demand_that_falls_under_a_cap_is_no_failure(gpuplan, tmp_path):
+    """Three jobs a day wait for 4 GPUs, and in the part held out one a day, for less money."""
+    days = [day for day in range(30) for _ in range(3 if day < 21 else 1)]
+    path = write_trace(
+        tmp_path / "falls.parquet", [DAY * day for day in days], [6 * HOUR] * 72, [2.0] * 72
+    )
+    words = (path, "--commit", "1.2", "--on-demand", "1.29", "--cluster", "4")
+    results = results_of(gpuplan, *words)
+    assert results["is_capped"] is True and results["confirmed"] is True
+    holdout = results["holdout"]
+    assert holdout["plan"]["usd_per_month"] < holdout["capped_usd_per_month"] / 2
+
+
+def test_dollars_under_a_cap_lie_between_the_programs_and_their_share():
+    def failed(usd, share):
+        plan = SimpleNamespace(usd_per_month=usd, program_usd_per_month=100.0)
+        part = SimpleNamespace(plan=plan, capped_share=share, share=0.3, value_s=None)
+        part.target_s = None
+        return failures(part, None)
+
+    for usd, share in ((109, None), (91, None), (46, 0.5), (75, 0.5), (109, 0.5), (129, 1.2)):
+        assert failed(usd, share) == []
+    (low,), (high,) = failed(44, 0.5), failed(112, 0.5)
+    assert "-12% against the $50 expected under the cap" in low
+    assert "+12% against the program's $100" in high
+    assert "-11% against the program's $100" in failed(89, None)[0]
+
+
+def test_a_plan_over_its_budget_says_so():
+    def words(usd, is_capped=False):
+        results = SimpleNamespace(usd_per_month=usd, is_capped=is_capped)
+        return over_budget(results, "$60000/month")
+
+    assert words(59_000.0) == words(60_200.0) == ""
+    assert (
+        words(62_000.0)
+        == ", 3.3% over the budget of $60,000 since jobs split less evenly than shares"
+    )
+    capped = ", 10.0% over the budget of $60,000 in the replay under the cap"
+    assert words(66_000.0, is_capped=True) == capped

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from support_kai_twin import PlainKaiReplay
 from support_quota import kai_crowds
 
-from gpuplan.simkit.quota.kai_simulator import replay_kai
+from gpuplan.simkit.quota.kai_simulator import KaiJobs, KaiSite, replay_kai
+from gpuplan.simkit.quota.kai_site import KaiQueue
 
 pytestmark = pytest.mark.kernels
 MOST_EVICTIONS = 4
@@ -40,6 +41,21 @@ def test_kernel_and_plain_replay_agree_on_gangs(case, grace, checkpoint):
 @settings(max_examples=40, deadline=None)
 def test_kernel_and_plain_replay_agree_on_jobs_that_run_in_part(case, grace, checkpoint):
     agree(case, grace, checkpoint)
+
+
+def test_victims_that_swap_places_are_put_back_one_after_the_other():
+    """A choice in vain on nodes of 20: putting all of one victim back first held 38 of 20 GPUs.
+
+    As plain Python the room of such a node was then looked up outside of its table.
+    """
+    rng, count = np.random.default_rng(36), 60
+    tasks, priority = rng.choice([1, 1, 2, 3], count), rng.choice([50, 75, 100], count)
+    columns = (np.zeros(count), priority, priority >= 100, rng.integers(0, 50, count),
+               rng.integers(50, 2000, count), rng.choice([1, 1, 2, 3, 4, 8], count), tasks, tasks,
+               )  # fmt: skip
+    queue = KaiQueue("all", None, deserved=4.0, over_quota_weight=0.0)
+    jobs = KaiJobs(*(np.asarray(column, np.int64) for column in columns))
+    agree((KaiSite((20, 4, 20, 8, 4, 4, 4), (queue,)), jobs), 1, 0)
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import support_document as made
 
+from gpuplan.cli.documents import study as results
+
 FAST = ("--study", "characterize", "--study", "pareto", "--set", "pareto.budget=1.5x,2x")
 
 
@@ -53,6 +55,15 @@ def test_the_usual_studies_byte_for_byte_twice(gpuplan, trace, tmp_path):
     assert err.count("wrote") == 0
     assert files["report.html"].count(b'role="img"') == 3
     assert len(files["report.html"]) < 3_000_000
+
+
+def test_pictures_are_drawn_only_where_a_form_shows_them(gpuplan, trace, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(results, "pictures_of", lambda name, _: drawn.append(name) or ())
+    for forms, times in (("json,junit,md", 0), ("svg", 1), ("png,json", 2), ("html", 3)):
+        words = ("--study", "characterize", "--formats", forms, "-o", tmp_path / "r", "-q")
+        assert gpuplan("report", trace, *words)[0] == 0
+        assert drawn == ["characterize"] * times
 
 
 def test_a_log_that_tells_what_gpus_did_has_its_waste(gpuplan, trace, tmp_path):

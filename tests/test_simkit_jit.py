@@ -1,5 +1,6 @@
 """Kernels compile lazily, say so once, and live without a cache directory."""
 
+import importlib.util
 import os
 import stat
 import subprocess
@@ -7,7 +8,10 @@ import sys
 import textwrap
 from pathlib import Path
 
+import numba
 import pytest
+
+from gpuplan.simkit import jit
 
 KERNEL = """
 from gpuplan.simkit.jit import compiling, kernel
@@ -30,6 +34,31 @@ def run(folder: Path, script: str, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Import a source anew, as another process would, with a cache of its own."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+
+    def loaded(source):
+        path = tmp_path / "loaded.py"
+        if not path.exists():  # the cache goes by its time of change
+            path.write_text(source)
+        spec = importlib.util.spec_from_file_location("loaded", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+def compilations(call):
+    """Return how often a call says that it compiles, and what it returns."""
+    said = []
+    with jit.compiling(lambda: said.append(1)):
+        returned = call()
+    return len(said), returned
 
 
 COUNT = """
@@ -57,28 +86,16 @@ def test_a_damaged_cache_is_made_again(tmp_path):
     assert run(tmp_path, COUNT, **cache) == "42 8.0 0\n"
 
 
-def test_a_change_of_any_file_of_the_package_makes_the_cache_stale(tmp_path):
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    run(tmp_path, COUNT, **cache)
-    changed = (
-        """
-    from gpuplan.simkit import jit
-    jit._sources_stamp = lambda: "other"
-    """
-        + COUNT
-    )
-    assert run(tmp_path, changed, **cache) == "42 8.0 1\n"
+def test_a_change_of_any_file_of_the_package_makes_the_cache_stale(load, monkeypatch):
+    assert compilations(lambda: load(KERNEL).double(21)) == (1, 42)
+    assert compilations(lambda: load(KERNEL).double(21)) == (0, 42)
+    monkeypatch.setattr(jit, "_sources_stamp", lambda: "other")
+    assert compilations(lambda: load(KERNEL).double(21)) == (1, 42)
 
 
-def test_nothing_compiles_when_a_kernel_is_defined(tmp_path):
-    script = """
-    from gpuplan.simkit.jit import compiling
-    said = []
-    with compiling(lambda: said.append(1)):
-        import doubling
-    print(len(said))
-    """
-    assert run(tmp_path, script, NUMBA_CACHE_DIR=str(tmp_path / "cache")) == "0\n"
+def test_nothing_compiles_when_a_kernel_is_defined(load):
+    count, loaded = compilations(lambda: load(KERNEL))
+    assert (count, loaded.double(21)) == (0, 42)
 
 
 HELPERS = """
@@ -99,23 +116,14 @@ def halvings(x):
 
 
 @pytest.mark.parametrize("kind", ["helper", "borrowing_helper"])
-def test_a_helper_is_compiled_once_whatever_the_literals_and_called_by_kernels_alone(
-    tmp_path, kind
-):
-    (tmp_path / "halving.py").write_text(HELPERS.format(kind=kind))
-    script = """
-    from halving import half, halvings
-    print(halvings(8), half.signatures)
-    try:
-        half(8)
-    except TypeError as error:
-        print(error)
-    """
-    expected = "4 [(int64,)]\nhalf is a helper: only kernels can call it\n"
-    cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    assert run(tmp_path, script, **cache) == expected
-    out = run(tmp_path, script, **cache)  # the kernel of the cache has the helper in it
-    assert out == expected.replace("[(int64,)]", "[]")
+def test_a_helper_is_compiled_once_whatever_the_literals_and_called_by_kernels_alone(load, kind):
+    # At last the kernel of the cache has the helper in it
+    for signatures in ([(numba.int64,)], []):
+        halving = load(HELPERS.format(kind=kind))
+        assert halving.halvings(8) == 4
+        assert halving.half.signatures == signatures
+        with pytest.raises(TypeError, match="half is a helper: only kernels can call it"):
+            halving.half(8)
 
 
 def test_a_helper_without_compilation_is_python(tmp_path):

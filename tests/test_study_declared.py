@@ -131,7 +131,7 @@ def house(tmp_path_factory):
 def run(house):
     """Return what runs the copy and gives its standard output."""
 
-    def call(*words, module="gpuplan.cli", code=0):
+    def call(*words, module="gpuplan.cli"):
         environment = {**os.environ, "PYTHONPATH": str(house), "COLUMNS": "100"}
         done = subprocess.run(
             [sys.executable, "-m", module, *map(str, words)],
@@ -140,23 +140,51 @@ def run(house):
             capture_output=True,
             text=True,
         )
-        assert done.returncode == code, done.stderr
-        return done.stdout if code == 0 else done.stderr
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     return call
 
 
 LOG = "gpuplan/sample_traces/seren.csv"
+SEVERAL = """
+import json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from gpuplan.cli.app.main import main
+
+answers = []
+for words in json.loads(sys.argv[1]):
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main(words)
+    answers.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps(answers))
+"""
 
 
-def test_it_has_options_and_help(run):
-    assert "Count the users or groups of a log." in run("--help")
-    page = run("headcount", "--help")
+@pytest.fixture(scope="module")
+def answers(run, house):
+    """Return what runs several command lines in one process: (code, output, errors) of each."""
+    (house / "several.py").write_text(SEVERAL)
+
+    def call(*lines):
+        texts = [[str(word) for word in words] for words in lines]
+        return json.loads(run(json.dumps(texts), module="several"))
+
+    return call
+
+
+def test_it_has_options_and_help(answers):
+    whole, page, full = (
+        out
+        for _, out, _ in answers(["--help"], ["headcount", "--help"], ["headcount", "--help-all"])
+    )
+    assert "Count the users or groups of a log." in whole
     assert "--of" in page
     assert "--where" in page
     assert "Example:" in page
     assert "--least" not in page  # it is not common
-    assert "--least N" in run("headcount", "--help-all")
+    assert "--least N" in full
 
 
 def test_it_answers_and_its_json_follows_its_schema(run, house):
@@ -174,20 +202,25 @@ def test_it_answers_and_its_json_follows_its_schema(run, house):
     assert least["description"] == "Jobs that one must have submitted"
 
 
-def test_bad_values_are_refused(run):
-    assert "'job' is not one of 'user', 'group'" in run("headcount", LOG, "--of", "job", code=2)
-    assert "--least" in run("headcount", LOG, "--least", 0, code=2)
-    assert "is the input" in run("headcount", LOG, "-o", LOG, code=3)
+def test_bad_values_are_refused(answers):
+    of, least, output = answers(
+        ["headcount", LOG, "--of", "job"],
+        ["headcount", LOG, "--least", 0],
+        ["headcount", LOG, "-o", LOG],
+    )
+    assert of[0] == 2 and "'job' is not one of 'user', 'group'" in of[2]
+    assert least[0] == 2 and "--least" in least[2]
+    assert output[0] == 3 and "is the input" in output[2]
 
 
-def test_it_is_in_the_manual_in_a_scenario_and_in_a_report(run, house):
+def test_it_is_in_the_manual_in_a_scenario_and_in_a_report(run, answers, house):
     assert "## gpuplan headcount" in run(module="gpuplan.cli.app.manual")
     (house / "s.toml").write_text(
         f'[workload]\ntrace = "{LOG}"\n\n[study.headcount]\nof = "group"\n\n'
         '[output]\ndir = "out"\nformats = ["json", "md"]\n'
     )
-    run("run", "s.toml")
+    done = answers(["run", "s.toml"], ["report", LOG, "--study", "headcount", "-o", "page"])
+    assert [code for code, _, _ in done] == [0, 0], done
     (study,) = json.loads((house / "out" / "report.json").read_text())["studies"]
     assert study["parameters"]["of"] == "group"
-    run("report", LOG, "--study", "headcount", "-o", "page")
     assert "Who submits" in (house / "page" / "report.html").read_text()

@@ -209,9 +209,12 @@ def request_of(kind: type, values: Mapping[tuple[str, ...], Any]) -> Any:
             single[path[0]] = value
         else:
             nested.setdefault(path[0], {})[path[1:]] = value
-    hints = get_type_hints(kind)
+    hints = _hints_of(kind)
     groups = {name: request_of(hints[name], inner) for name, inner in nested.items()}
     return kind(**single, **groups)
+
+
+_hints_of = cache(get_type_hints)  # evaluates every annotation again, for each request
 
 
 def read_value(option: Declared, value: Any) -> Any:

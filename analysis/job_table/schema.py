@@ -125,10 +125,11 @@ QUEUE_COLUMNS: dict[str, pl.DataType] = {
     "reserved_time": SUBMIT_TYPE,
     "preemptions": pl.Int32(),
     "wait_includes_attempts": pl.Boolean(),
+    "preemptible": pl.Boolean(),
 }
 """What the traces of Kubernetes logs keep of queues: the queue of the user and that of the
-cluster, when quota was reserved, how often a job was preempted, and whether its wait has attempts
-in it that the log forgot. All may be null."""
+cluster, when quota was reserved, how often a job was preempted, whether its wait has attempts in it
+that the log forgot, and whether it may be preempted, where the log says so. All may be null."""
 
 STEPS = "steps"
 """Column of the traces of logs that record training steps: what a job has to do."""

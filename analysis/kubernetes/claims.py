@@ -42,14 +42,21 @@ class ResourceClaim(Struct):
 AS_CLAIM = msgspec.json.Decoder(ResourceClaim)
 
 
-class _GroupSpec(Struct):
+PREEMPTIBLE = {"preemptible": True, "non-preemptible": False}
+"""Word of a PodGroup of KAI -> whether its pods may be preempted; it may also say nothing."""
+
+
+class GroupSpec(Struct):
+    """What a group of pods wants."""
+
     queue: str | None = None
+    preemptibility: str | None = None
 
 
 class PodGroup(Struct):
     """A group of pods of Volcano or KAI, which holds no history."""
 
-    spec: _GroupSpec | None = None
+    spec: GroupSpec | None = None
 
 
 AS_GROUP = msgspec.json.Decoder(PodGroup)

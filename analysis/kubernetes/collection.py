@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from gpuplan.analysis.kubernetes.objects import KubeObject, ObjectFile, newest, versions
+from gpuplan.analysis.kubernetes.objects import KubeObject, ObjectFile, ObjectKey, newest, versions
 from gpuplan.analysis.reading.batch import CUT_OFF, Refused
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -15,32 +18,45 @@ class ObjectsByKind:
     """The newest version of every object of all sources, by kind.
 
     Attributes:
-        versions: key of an object -> all its versions, in order.
-        by_kind: kind -> position of the source and object, the newest version of each.
+        several: key of an object that has several versions -> these, in order.
+        by_kind: kind -> the newest version of each object.
+        counts: kind -> how many objects there are.
         refused: position of the source, and what is no object there.
     """
 
-    versions: dict[tuple[str, ...], list[KubeObject]] = field(default_factory=dict)
-    by_kind: dict[str, list[tuple[int, KubeObject]]] = field(default_factory=dict)
+    several: dict[ObjectKey, list[KubeObject]] = field(default_factory=dict)
+    by_kind: dict[str, list[KubeObject]] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     refused: list[tuple[int, Refused]] = field(default_factory=list)
 
-    def of(self, *kinds: str) -> Iterator[tuple[int, KubeObject]]:
-        """Yield the objects of kinds with the position of their source."""
-        for kind in kinds:
-            yield from self.by_kind.get(kind, ())
+    def of(self, kind: str) -> Sequence[KubeObject]:
+        """Return the objects of a kind."""
+        return self.by_kind.get(kind, ())
 
-    def refuse(self, source: int, item: KubeObject, error: Exception) -> None:
+    def taken(self, kind: str) -> Iterator[KubeObject]:
+        """Yield the objects of a kind, and keep none of them."""
+        return taken(self.by_kind.get(kind, []))
+
+    def forget(self) -> None:
+        """Keep no object: the text of the files is not needed any more."""
+        self.by_kind.clear()
+        self.several.clear()
+
+    def versions_of(self, item: KubeObject) -> Sequence[KubeObject]:
+        """Return all versions of an object, in order."""
+        return self.several.get(item.key) or (item,)
+
+    def refuse(self, item: KubeObject, error: Exception) -> None:
         """Set an object aside that cannot be read, without what it holds."""
         self.refused.append(
-            (source, Refused(item.number, "unreadable", None, str(error),
+            (item.source, Refused(item.number, "unreadable", None, str(error),
                              f"a {item.kind} of Kubernetes", item.shown()))
         )  # fmt: skip
 
     def other_kinds_note(self, read: Collection[str]) -> list[str]:
         """Return a note with the kinds of objects besides those that are read as jobs."""
-        kinds = Counter({kind: len(items) for kind, items in self.by_kind.items()})
         listed = ", ".join(
-            f"{kind} {count:,}" for kind, count in sorted(kinds.items()) if kind not in read
+            f"{kind} {count:,}" for kind, count in sorted(self.counts.items()) if kind not in read
         )
         notes = [f"objects that are no jobs: {listed}"] if listed else []
         if any(row.reason == CUT_OFF for _, row in self.refused):
@@ -48,17 +64,24 @@ class ObjectsByKind:
         return notes
 
 
-def collected(files: Sequence[ObjectFile]) -> ObjectsByKind:
+def collected(files: Iterable[ObjectFile]) -> ObjectsByKind:
     """Return the newest objects of some files, and what is no object there."""
     objects = ObjectsByKind()
-    sources: dict[int, int] = {}
     everything: list[KubeObject] = []
-    for source, file in enumerate(files):
-        objects.refused += [(source, row) for row in file.refused]
+    for file in files:
+        objects.refused += [(file.source, row) for row in file.refused]
         everything += file.objects
-        sources |= {id(item): source for item in file.objects}
-    objects.versions = versions(everything)
-    for kept in objects.versions.values():
+    for kept in versions(everything):
         last = newest(kept)
-        objects.by_kind.setdefault(last.kind, []).append((sources[id(last)], last))
+        objects.by_kind.setdefault(last.kind, []).append(last)
+        if len(kept) > 1:
+            objects.several[last.key] = kept
+    objects.counts.update({kind: len(items) for kind, items in objects.by_kind.items()})
     return objects
+
+
+def taken(items: list[T]) -> Iterator[T]:
+    """Yield the items of a list in order, and empty it: what is done is not kept in memory."""
+    items.reverse()
+    while items:
+        yield items.pop()

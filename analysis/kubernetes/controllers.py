@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from fractions import Fraction
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +18,9 @@ from gpuplan.analysis.kubernetes.gpus import (
 )
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import KubeObject
-from gpuplan.analysis.kubernetes.pods import PodMeta, Surroundings, user_of
+from gpuplan.analysis.kubernetes.pod_objects import PodMeta
+from gpuplan.analysis.kubernetes.pods import Surroundings, user_of
+from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.kubernetes.times import StatusCondition, condition, seconds, true_at
 
 TRAINING = {
@@ -177,7 +178,7 @@ def plain_job(item: KubeObject) -> PlainJob:
 
 
 def controller_job(
-    item: KubeObject, source: int, around: Surroundings, children_start: float | None = None
+    item: KubeObject, around: Surroundings, children_start: float | None = None
 ) -> ControllerJob | None:
     """Return the job of a controller; None for another kind.
 
@@ -191,13 +192,13 @@ def controller_job(
     labels, annotations = meta.labels or {}, meta.annotations or {}
     job = KubeJob(
         item.number,
-        source,
+        item.source,
         f"{item.namespace}/{item.name}",
         item.namespace,
         seconds(meta.created),
         user=user_of(labels, annotations, around.user_label),
         queue=made.spec.queue or labels.get("kueue.x-k8s.io/queue-name"),
-        notes={"controller"},
+        notes=frozenset({"controller"}),
     )
     result = ControllerJob(
         job,
@@ -246,7 +247,9 @@ def _count(value: int | None) -> int:
 
 
 def _set_gpus(job: KubeJob, templates: list[tuple[int, Template]], around: Surroundings) -> None:
-    gpus, workers, most = Fraction(0), 0, Fraction(0)
+    gpus: Amount = 0
+    most: Amount = 0
+    workers = 0
     for pods, template in templates:
         selector = template.spec.node_selector or {}
         annotations = template.metadata.annotations or {}

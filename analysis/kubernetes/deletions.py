@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec import field as member
 
-from gpuplan.analysis.kubernetes.objects import UNREADABLE, KubeObject
+from gpuplan.analysis.kubernetes.objects import DELETED, UNREADABLE, KubeObject
 from gpuplan.analysis.kubernetes.times import StatusCondition, latest
 
 
@@ -36,11 +36,13 @@ _AS_TIMED = msgspec.json.Decoder(_Timed)
 class StreamTimes:
     """The last time that each event of some streams, or one before it, tells of.
 
-    Made of the objects of each file, in order; read only when it is asked.
+    Made of the objects of each file, in order; read only when it is asked of a deletion.
     """
 
     def __init__(self, files: Sequence[Sequence[KubeObject]]) -> None:
-        self._files = files
+        self._files = [
+            objects for objects in files if any(item.event == DELETED for item in objects)
+        ]
         self._latest: dict[int, float | None] | None = None
 
     def until(self, event: KubeObject) -> float | None:

@@ -5,35 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from fractions import Fraction
 
-from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
-from gpuplan.analysis.kubernetes.pods import GROUP_ANNOTATIONS, PodRun, distinct, is_service
-
-LABELS = (
-    "kueue.x-k8s.io/pod-group-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "training.kubeflow.org/job-name",
-    "volcano.sh/job-name",
+from gpuplan.analysis.kubernetes.gang_labels import (
+    GROUP_ANNOTATIONS,
+    INDEXES,
+    JOB_INDEX,
+    JOB_NAME,
+    KINDS_OF_REPLICAS,
+    LABELS,
+    LEADER,
+    LEADER_GROUP,
+    RAY,
 )
-"""Labels with the name of a gang, best first."""
-RAY = "ray.io/cluster"
-LEADER, LEADER_GROUP = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
-JOB_NAME = "batch.kubernetes.io/job-name"
+from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.pods import PodRun, distinct, is_service, preemptible_of
+from gpuplan.analysis.kubernetes.quantities import Amount
+
 PLAIN_JOB = "Job"
 GANG_OWNERS = frozenset(
     {"PyTorchJob", "MPIJob", "TFJob", "XGBoostJob", "PaddleJob", "JobSet", "RayCluster"}
 )
 """Kinds of controllers all of whose pods are one gang, where no label says it."""
-INDEXES = (
-    "batch.kubernetes.io/job-completion-index",
-    "training.kubeflow.org/replica-index",
-    "volcano.sh/task-index",
-    "apps.kubernetes.io/pod-index",
-)
-KINDS_OF_REPLICAS = ("training.kubeflow.org/replica-type", "volcano.sh/task-spec",
-                     "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/group")  # fmt: skip
-JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 RANDOM_SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 """What controllers add to the name of a pod; these letters never make words."""
 
@@ -43,16 +35,17 @@ Key = tuple[str, str, str, str]
 
 def group_of(pod: PodRun) -> tuple[str, str] | None:
     """Return the label that makes a pod one of a gang, and the gang's name; None for no gang."""
-    for label in LABELS:
-        if pod.labels.get(label):
-            return label, pod.labels[label]
-    for annotation in GROUP_ANNOTATIONS:
-        if pod.annotations.get(annotation):
-            return "annotation", pod.annotations[annotation]
-    if pod.labels.get(RAY):
-        return RAY, pod.labels[RAY]
-    if pod.labels.get(LEADER) and pod.labels.get(LEADER_GROUP):
-        return LEADER, f"{pod.labels[LEADER]}-{pod.labels[LEADER_GROUP]}"
+    if pod.labels or pod.annotations:
+        for label in LABELS:
+            if pod.labels.get(label):
+                return label, pod.labels[label]
+        for annotation in GROUP_ANNOTATIONS:
+            if pod.annotations.get(annotation):
+                return "annotation", pod.annotations[annotation]
+        if pod.labels.get(RAY):
+            return RAY, pod.labels[RAY]
+        if pod.labels.get(LEADER) and pod.labels.get(LEADER_GROUP):
+            return LEADER, f"{pod.labels[LEADER]}-{pod.labels[LEADER_GROUP]}"
     if pod.owner.kind in GANG_OWNERS and pod.owner.name:
         return pod.owner.kind, pod.owner.name
     if pod.owner.kind == PLAIN_JOB and pod.labels.get(JOB_NAME):
@@ -110,15 +103,39 @@ def _submitted(pods: Iterable[PodRun]) -> float:
 
 
 def _alone(pod: PodRun) -> KubeJob:
-    return _job(pod.name, [pod])
+    """Return the job of a pod of no gang."""
+    return KubeJob(
+        pod.number,
+        pod.source,
+        f"{pod.namespace}/{pod.name}",
+        pod.namespace,
+        pod.submit,
+        [] if pod.start is None else [_attempt([pod])],
+        gpus=pod.gpus,
+        gpu_type=pod.gpu_type,
+        state=pod.state,
+        source_state=pod.source_state,
+        job_class=_job_class([pod]),
+        user=pod.user or None,
+        priority=pod.priority,
+        preemptible=pod.preemptible,
+        queue=pod.queue or None,
+        notes=pod.notes,
+        left_out=pod.left_out,
+        fault=pod.fault,
+    )
+
+
+def _job_class(pods: Sequence[PodRun]) -> str | None:
+    return "service" if any(is_service(pod.owner) for pod in pods) else None
 
 
 def _gang(name: str, pods: Sequence[PodRun]) -> KubeJob:
     """Return the job of the pods of one gang."""
-    return _job(name, pods)
-
-
-def _job(name: str, pods: Sequence[PodRun]) -> KubeJob:
+    if len(pods) == 1:
+        job = _alone(pods[0])
+        job.name = f"{job.group}/{name}"
+        return job
     first = min(pods, key=lambda pod: (pod.submit or 0.0, pod.source, pod.number))
     started = [pod for pod in pods if pod.start is not None]
     generations = _generations(started)
@@ -126,10 +143,10 @@ def _job(name: str, pods: Sequence[PodRun]) -> KubeJob:
     last = generations[-1] if generations else pods
     state, source_state = _ending(last)
     most_gpus = max((attempt.gpus for attempt in attempts), default=None)
-    notes = {note for pod in pods for note in pod.notes}
+    notes = frozenset().union(*(pod.notes for pod in pods))
     types = distinct(pod.gpu_type for pod in last)
     if len(types) > 1:
-        notes.add("mixed_types")
+        notes |= {"mixed_types"}
     job = KubeJob(
         first.number,
         first.source,
@@ -137,15 +154,16 @@ def _job(name: str, pods: Sequence[PodRun]) -> KubeJob:
         first.namespace,
         min((pod.submit for pod in pods if pod.submit is not None), default=None),
         attempts,
-        attempt_count=_most_pods_per_replica(started) if len(pods) > 1 else 1,
-        gpus=sum((pod.gpus for pod in pods), Fraction(0)) if most_gpus is None else most_gpus,
+        attempt_count=_most_pods_per_replica(started),
+        gpus=sum(pod.gpus for pod in pods) if most_gpus is None else most_gpus,
         workers=max((attempt.workers for attempt in attempts[-1:]), default=len(pods)),
         gpu_type=_most_held(last),
         state=state,
         source_state=source_state,
-        job_class="service" if any(is_service(pod.owner) for pod in pods) else None,
+        job_class=_job_class(pods),
         user=next(iter(distinct(pod.user for pod in pods)), None),
         priority=max(pod.priority for pod in pods),
+        preemptible=preemptible_of(pod.preemptible for pod in pods),
         queue=next(iter(distinct(pod.queue for pod in pods)), None),
         notes=notes,
         left_out=first.left_out,
@@ -153,7 +171,7 @@ def _job(name: str, pods: Sequence[PodRun]) -> KubeJob:
         starts_over=len(attempts) > 1,
     )
     if job.attempt_count > 1 or len(attempts) > 1:
-        job.notes.add("attempts")
+        job.notes |= {"attempts"}
     return job
 
 
@@ -177,17 +195,19 @@ def _attempt(pods: Sequence[PodRun]) -> Attempt:
         nodes = () if pod.node is None else (pod.node,)
         start = 0.0 if pod.start is None else pod.start
         return Attempt(start, pod.end, pod.gpus, 1, pod.state, pod.source_state, nodes)
-    steps: list[tuple[float, int, Fraction]] = []
+    steps: list[tuple[float, int, Amount]] = []
     for pod in pods:
         steps.append((pod.start or 0.0, 1, pod.gpus))
         if pod.end is not None:
             steps.append((pod.end, -1, -pod.gpus))
-    gpus, workers, most_gpus, most_workers = Fraction(0), 0, Fraction(0), 0
+    gpus: Amount = 0
+    most_gpus: Amount = 0
+    workers, most_workers = 0, 0
     for _, pods_more, gpus_more in sorted(steps, key=lambda step: (step[0], step[1])):
         gpus, workers = gpus + gpus_more, workers + pods_more
         most_gpus, most_workers = max(most_gpus, gpus), max(most_workers, workers)
     if not most_workers:  # its pods end when they start
-        most_gpus, most_workers = sum((pod.gpus for pod in pods), Fraction(0)), len(pods)
+        most_gpus, most_workers = sum(pod.gpus for pod in pods), len(pods)
     ends = [pod.end for pod in pods]
     state, source_state = _ending(pods)
     return Attempt(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec import field as member
 
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name
-from gpuplan.analysis.kubernetes.quantities import Quantity, device_count, quantity
+from gpuplan.analysis.kubernetes.quantities import Amount, Quantity, device_count, quantity
 
 WHOLE = frozenset(
     {
@@ -40,28 +40,28 @@ TYPE_SUFFIX = re.compile(r"-(?:SHARED|MIG-.*)$")
 ALWAYS = "Always"
 
 
-class Resources(Struct):
+class Resources(Struct, gc=False):
     """What a container asks for."""
 
     requests: dict[str, Quantity] | None = None
     limits: dict[str, Quantity] | None = None
 
 
-class Container(Struct):
+class Container(Struct, gc=False):
     """A container of a pod."""
 
     resources: Resources | None = None
     restart_policy: str | None = member(name="restartPolicy", default=None)
 
 
-class Claim(Struct):
+class Claim(Struct, gc=False):
     """A claim for devices by dynamic allocation."""
 
     name: str = ""
     claim: str | None = member(name="resourceClaimName", default=None)
 
 
-class PodSpec(Struct):
+class PodSpec(Struct, gc=False):
     """What a pod asks for; arguments and environment are not read."""
 
     containers: list[Container] | None = None
@@ -86,8 +86,7 @@ class UnknownGpusError(ValueError):
         self.reason, self.expected = reason, expected
 
 
-@dataclass(slots=True)
-class PodGpus:
+class PodGpus(Struct):
     """GPUs of a pod.
 
     Attributes:
@@ -95,18 +94,18 @@ class PodGpus:
         notes: what is special about them: ``mig``, ``shared``, ``shared_unknown``, ``fraction``.
     """
 
-    gpus: Fraction = Fraction(0)
-    notes: set[str] = field(default_factory=set)
+    gpus: Amount = 0
+    notes: frozenset[str] = frozenset()
 
 
 def is_gpu(resource: str, more: Collection[str] = ()) -> bool:
     """Return whether a resource is a GPU, or a part of one."""
-    return (
-        resource in WHOLE
-        or resource == SHARED
-        or resource in more
-        or (resource.startswith("nvidia.com/mig-") and MIG.fullmatch(resource) is not None)
-    )
+    return _is_usual_gpu(resource) or resource in more
+
+
+@lru_cache(maxsize=4096)
+def _is_usual_gpu(resource: str) -> bool:
+    return resource in WHOLE or resource == SHARED or MIG.fullmatch(resource) is not None
 
 
 def pod_amounts(spec: PodSpec, more: Collection[str] = ()) -> dict[str, int]:
@@ -114,7 +113,7 @@ def pod_amounts(spec: PodSpec, more: Collection[str] = ()) -> dict[str, int]:
 
     Init containers run one by one, before the others; those that always restart run on.
     """
-    containers, inits = spec.containers or [], spec.init_containers or []
+    containers, inits = spec.containers or (), spec.init_containers or ()
     amounts: dict[str, int] = {}
     for name in _names(containers, inits, spec.overhead, more):
         beside, most = 0, 0
@@ -124,10 +123,12 @@ def pod_amounts(spec: PodSpec, more: Collection[str] = ()) -> dict[str, int]:
                 beside += amount
             else:
                 most = max(most, amount + beside)
-        work = beside + sum(_amount(container, name) for container in containers)
-        extra = device_count((spec.overhead or {}).get(name, 0))
-        amounts[name] = max(work, most) + extra
-    return {name: amount for name, amount in amounts.items() if amount}
+        work = beside + sum([_amount(container, name) for container in containers])
+        extra = device_count(spec.overhead.get(name, 0)) if spec.overhead else 0
+        amount = max(work, most) + extra
+        if amount:
+            amounts[name] = amount
+    return amounts
 
 
 def _names(
@@ -180,7 +181,7 @@ def gpus_of(
     count = in_gpus(amounts, node)
     if FRACTION in annotations or MEMORY in annotations:
         count.gpus += _kai_share(annotations, node)
-        count.notes.add("fraction")
+        count.notes |= {"fraction"}
     return count
 
 
@@ -189,14 +190,16 @@ def in_gpus(amounts: Mapping[str, Quantity], node: Mapping[str, str]) -> PodGpus
     count = PodGpus()
     for name, amount in amounts.items():
         devices = device_count(amount)
-        if (match := MIG.fullmatch(name)) is not None:
+        if name in WHOLE:
+            count.gpus += devices
+        elif (match := MIG.fullmatch(name)) is not None:
             count.gpus += Fraction(devices * int(match[1]), MIG_SLICES)
-            count.notes.add("mig")
+            count.notes |= {"mig"}
         elif name == SHARED:
             replicas = node.get(NODE_REPLICAS, "")
             is_number = replicas.isascii() and replicas.isdigit() and 0 < int(replicas[:6])
             count.gpus += Fraction(devices, int(replicas[:6]) if is_number else 1)
-            count.notes.add("shared" if is_number else "shared_unknown")
+            count.notes |= {"shared" if is_number else "shared_unknown"}
         else:
             count.gpus += devices
     return count
@@ -233,6 +236,7 @@ def type_of_labels(labels: Mapping[str, str], instances: Mapping[str, str]) -> s
     return None if model is None else gpu_name(model)
 
 
+@lru_cache(maxsize=4096)
 def clean_type(written: str) -> str | None:
     """Return a GPU type by the name that prices know, without ``-SHARED`` or ``-MIG-1g.10gb``."""
     name = gpu_name(TYPE_SUFFIX.sub("", written))

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import partial
+from operator import attrgetter
 
 import msgspec
+import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.schema import RUN_FIELDS
-from gpuplan.analysis.reading.batch import Refused, Rows
-from gpuplan.analysis.reading.records import Cell, Flat, open_rows, plain
+from gpuplan.analysis.kubernetes.quantities import Amount
+from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
+from gpuplan.analysis.reading.records import ROWS_PER_BATCH, Cell, plain
 
-COLUMNS = (
-    "job_id", "user", "group", "job_class", "submit", "wait_end", "start", "end", "seconds",
-    "requeue_seconds", "gpus", "workers", "gpu_type", "state", "source_state", "attempts",
-    "preemptions", "priority", "queue", "cluster_queue", "reserved", "reason", "nodes",
-    "wait_includes_attempts", "runs", "notes", "left_out", "price", "cost",
-)  # fmt: skip
 MOST_NODES = 64
 MOST_S = 2.5e11
 """The year 9999, in seconds after 1970; what lies beyond is no time."""
 NOTES_BETWEEN = ","
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True, gc=False):
     """One interval in which a job held GPUs.
 
     Attributes:
@@ -43,15 +39,14 @@ class Attempt:
 
     start: float
     end: float | None
-    gpus: Fraction
+    gpus: Amount
     workers: int
     state: str
     source_state: str = ""
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class KubeJob:
+class KubeJob(Struct, gc=False):
     """A job of a Kubernetes format.
 
     Attributes:
@@ -77,9 +72,9 @@ class KubeJob:
     name: str
     group: str
     submit: float | None
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[Attempt] = []
     attempt_count: int = 1
-    gpus: Fraction = Fraction(0)
+    gpus: Amount = 0
     workers: int = 1
     gpu_type: str | None = None
     state: str = "unknown"
@@ -87,6 +82,7 @@ class KubeJob:
     job_class: str | None = None
     user: str | None = None
     priority: int | None = None
+    preemptible: bool | None = None
     queue: str | None = None
     cluster_queue: str | None = None
     preemptions: int | None = None
@@ -98,7 +94,7 @@ class KubeJob:
     last_known: float | None = None
     price: float | None = None
     cost: float | None = None
-    notes: set[str] = field(default_factory=set)
+    notes: frozenset[str] = frozenset()
     left_out: str = ""
     fault: tuple[str, str, str, str] | None = None
 
@@ -136,35 +132,54 @@ def rows_of_sources(
         sources: how many there are.
         notes: what the sources say of themselves; on the first.
     """
-    flat: dict[int, list[Flat | Refused]] = defaultdict(list)
+    rows: dict[int, list[Refused | KubeJob]] = defaultdict(list)
     for source, row in refused:
-        flat[source].append(row)
+        rows[source].append(row)
     for job in jobs:
-        flat[job.source].append(_row(job))
+        rows[job.source].append(job)
     return [
-        replace(open_rows(partial(_wanted, flat[i]), COLUMNS), notes=tuple(notes if i == 0 else ()))
+        Rows(COLUMNS, (), partial(_batches, rows[i]), tuple(notes if i == 0 else ()))
         for i in range(sources)
     ]
 
 
-def _wanted(rows: Sequence[Flat | Refused], wanted: Sequence[str]) -> Iterator[Flat | Refused]:
-    at = [COLUMNS.index(name) for name in wanted]
+def _batches(
+    rows: Sequence[Refused | KubeJob], wanted: Sequence[str]
+) -> Iterator[Callable[[], Batch]]:
+    for start in range(0, len(rows), ROWS_PER_BATCH):
+        yield partial(_batch, rows[start : start + ROWS_PER_BATCH], wanted)
+
+
+def _batch(rows: Sequence[Refused | KubeJob], wanted: Sequence[str]) -> Batch:
+    """Return some jobs as a table of text, made only now: it is larger than they are."""
+    jobs: list[KubeJob] = []
+    refused: list[Refused] = []
     for row in rows:
-        if isinstance(row, Refused):
-            yield row
-        else:
-            number, cells, raw = row
-            yield number, tuple(plain(cells[i]) for i in at), raw
+        problem = row if isinstance(row, Refused) else _problem(row)
+        if problem is not None:
+            refused.append(problem)
+        elif isinstance(row, KubeJob):
+            jobs.append(row)
+    columns = {name: [CELLS[name](job) for job in jobs] for name in wanted}
+    frame = pl.DataFrame(columns, schema=dict.fromkeys(wanted, pl.String))
+    numbers = pl.Series(ROW, [job.number for job in jobs], pl.Int64)
+    return Batch(
+        frame.with_columns(numbers),
+        lambda positions: [jobs[i].shown() for i in positions],
+        refused,
+    )
 
 
-def _row(job: KubeJob) -> Flat | Refused:
-    if not job.left_out and any(abs(at) > MOST_S for at in _instants(job)):
-        job.fault = job.fault or ("unreadable", "submit", "a time beyond the year 9999", "a time")
-    if job.fault is not None and not job.left_out:
-        reason, column, cell, expected = job.fault
-        return Refused(job.number, reason, column, plain(cell), expected, plain(job.shown()) or "")
-    cells = _cells(job)
-    return job.number, tuple(cells.get(name) for name in COLUMNS), job.shown()
+def _problem(job: KubeJob) -> Refused | None:
+    """Return a job as a refused row; None where it is a row of the trace, or no job."""
+    if job.left_out:
+        return None
+    if job.fault is None and any(abs(at) > MOST_S for at in _instants(job)):
+        job.fault = ("unreadable", "submit", "a time beyond the year 9999", "a time")
+    if job.fault is None:
+        return None
+    reason, column, cell, expected = job.fault
+    return Refused(job.number, reason, column, plain(cell), expected, plain(job.shown()) or "")
 
 
 def _instants(job: KubeJob) -> Iterator[float]:
@@ -176,54 +191,58 @@ def _instants(job: KubeJob) -> Iterator[float]:
     yield job.reserved or 0.0
 
 
-def _cells(job: KubeJob) -> Mapping[str, Cell]:
+def _text(name: str) -> Callable[[KubeJob], Cell]:
+    """Return what makes the cell of a text of a job."""
+    value = attrgetter(name)
+    return lambda job: plain(value(job))
+
+
+def _instant(name: str) -> Callable[[KubeJob], Cell]:
+    """Return what makes the cell of a number of a job."""
+    value = attrgetter(name)
+    return lambda job: _number(value(job))
+
+
+def _count(name: str) -> Callable[[KubeJob], Cell]:
+    """Return what makes the cell of a whole number of a job."""
+    value = attrgetter(name)
+    return lambda job: None if (number := value(job)) is None else str(number)
+
+
+def _start(job: KubeJob) -> Cell:
+    return repr(float(job.attempts[-1].start)) if job.attempts else None
+
+
+def _last_end(job: KubeJob) -> Cell:
+    return _number(_end(job, job.attempts[-1])) if job.attempts else None
+
+
+def _seconds(job: KubeJob) -> Cell:
+    """Return how long a job ran in all; None where it has not started, or an end is not known."""
+    lengths = []
+    for attempt in job.attempts:
+        end = _end(job, attempt)
+        if end is None:
+            return None
+        lengths.append(end - attempt.start)
+    if not lengths:
+        return None
+    return repr(float(lengths[-1] if job.starts_over else sum(lengths) + job.past_s))
+
+
+def _requeue_seconds(job: KubeJob) -> Cell:
+    """Return how long a job waited between its attempts, or all that came before the last."""
+    if len(job.attempts) < 2:
+        return None
     ends = [_end(job, attempt) for attempt in job.attempts]
-    lengths = [
-        end - run.start for run, end in zip(job.attempts, ends, strict=True) if end is not None
-    ]
     gaps = [
         max(0.0, later.start - end)
         for later, end in zip(job.attempts[1:], ends, strict=False)
         if end is not None
     ]
-    is_whole = len(lengths) == len(job.attempts) > 0
-    run_s, requeue_s = sum(lengths) + job.past_s, sum(gaps)
-    if job.starts_over and lengths:
-        run_s = lengths[-1]
-        requeue_s = job.attempts[-1].start - job.attempts[0].start
-    return {
-        "job_id": job.name,
-        "user": job.user,
-        "group": job.group or None,
-        "job_class": job.job_class,
-        "submit": _number(job.submit),
-        "wait_end": _number(_wait_end(job)),
-        "start": _number(job.attempts[-1].start if job.attempts else None),
-        "end": _number(ends[-1] if ends else None),
-        "seconds": _number(run_s) if is_whole else None,
-        "requeue_seconds": _number(requeue_s) if gaps else None,
-        "gpus": repr(float(job.gpus)),
-        "workers": str(job.workers),
-        "gpu_type": job.gpu_type,
-        "state": job.state,
-        "source_state": job.source_state or None,
-        "attempts": str(max(job.attempt_count, len(job.attempts), 1)),
-        "preemptions": None if job.preemptions is None else str(job.preemptions),
-        "priority": None if job.priority is None else str(job.priority),
-        "queue": job.queue,
-        "cluster_queue": job.cluster_queue,
-        "reserved": _number(job.reserved),
-        "reason": job.reason,
-        "nodes": _nodes(job.attempts),
-        "wait_includes_attempts": None
-        if job.wait_includes_attempts is None
-        else str(job.wait_includes_attempts).lower(),
-        "runs": _runs(job) if len(job.attempts) > 1 else None,
-        "notes": NOTES_BETWEEN.join(sorted(job.notes)) or None,
-        "left_out": job.left_out or None,
-        "price": _number(job.price),
-        "cost": _number(job.cost),
-    }
+    if job.starts_over and gaps:
+        return _number(job.attempts[-1].start - job.attempts[0].start)
+    return _number(sum(gaps)) if gaps else None
 
 
 def _wait_end(job: KubeJob) -> float | None:
@@ -244,9 +263,53 @@ def _number(value: float | None) -> Cell:
     return None if value is None else repr(float(value))
 
 
-def _nodes(attempts: Sequence[Attempt]) -> Cell:
-    names = list(dict.fromkeys(node for attempt in attempts for node in attempt.nodes))
-    return ",".join(names[:MOST_NODES]) or None
+def _word(value: bool | None) -> Cell:
+    return None if value is None else str(value).lower()
+
+
+def _nodes(job: KubeJob) -> Cell:
+    names = list(dict.fromkeys(node for attempt in job.attempts for node in attempt.nodes))
+    return plain(",".join(names[:MOST_NODES]) or None)
+
+
+def _runs_of_several(job: KubeJob) -> Cell:
+    return plain(_runs(job)) if len(job.attempts) > 1 else None
+
+
+CELLS: Mapping[str, Callable[[KubeJob], Cell]] = {
+    "job_id": _text("name"),
+    "user": _text("user"),
+    "group": lambda job: plain(job.group) or None,
+    "job_class": _text("job_class"),
+    "submit": _instant("submit"),
+    "wait_end": lambda job: _number(_wait_end(job)),
+    "start": _start,
+    "end": _last_end,
+    "seconds": _seconds,
+    "requeue_seconds": _requeue_seconds,
+    "gpus": _instant("gpus"),
+    "workers": _count("workers"),
+    "gpu_type": _text("gpu_type"),
+    "state": attrgetter("state"),
+    "source_state": lambda job: plain(job.source_state) or None,
+    "attempts": lambda job: str(max(job.attempt_count, len(job.attempts), 1)),
+    "preemptions": _count("preemptions"),
+    "priority": _count("priority"),
+    "queue": _text("queue"),
+    "cluster_queue": _text("cluster_queue"),
+    "reserved": _instant("reserved"),
+    "reason": _text("reason"),
+    "nodes": _nodes,
+    "preemptible": lambda job: _word(job.preemptible),
+    "wait_includes_attempts": lambda job: _word(job.wait_includes_attempts),
+    "runs": _runs_of_several,
+    "notes": lambda job: NOTES_BETWEEN.join(sorted(job.notes)) if job.notes else None,
+    "left_out": lambda job: job.left_out or None,
+    "price": _instant("price"),
+    "cost": _instant("cost"),
+}
+"""Column -> what makes its cell of a job."""
+COLUMNS = tuple(CELLS)
 
 
 def _runs(job: KubeJob) -> str:

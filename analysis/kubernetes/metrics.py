@@ -11,16 +11,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuplan.analysis.kubernetes.gangs import (
+from gpuplan.analysis.kubernetes.gang_labels import (
+    GROUP_ANNOTATIONS,
     INDEXES,
     JOB_NAME,
     KINDS_OF_REPLICAS,
     LABELS,
     LEADER,
     LEADER_GROUP,
-    PLAIN_JOB,
     RAY,
 )
+from gpuplan.analysis.kubernetes.gangs import PLAIN_JOB
 from gpuplan.analysis.kubernetes.gpus import (
     INSTANCE_LABEL,
     NODE_REPLICAS,
@@ -32,10 +33,9 @@ from gpuplan.analysis.kubernetes.gpus import (
     in_gpus,
     type_of_labels,
 )
+from gpuplan.analysis.kubernetes.pod_objects import Owner
 from gpuplan.analysis.kubernetes.pods import (
-    GROUP_ANNOTATIONS,
     QUEUE_LABELS,
-    Owner,
     PodRun,
     Surroundings,
     end_state,
@@ -270,7 +270,7 @@ def pod_runs(series: PodSeries) -> list[PodRun]:
 
 
 def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
-    namespace, name, uid = key
+    namespace, name, _ = key
     around = series.around
     labels = dict(pod.labels)
     if pod.owner.kind == PLAIN_JOB:
@@ -279,7 +279,7 @@ def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
     node_labels = series.nodes.get(node or "", {})
     queue = next((labels[label] for label in QUEUE_LABELS if labels.get(label)), None)
     run = PodRun(
-        pod.number, pod.source, namespace, name, uid, labels, labels, pod.owner,
+        pod.number, pod.source, namespace, name, labels, labels, pod.owner,
         submit=pod.times.get(CREATED),
         node=node,
         queue=queue,
@@ -327,7 +327,7 @@ def _set_times(run: PodRun, pod: _Pod, series: PodSeries, has_phases: bool) -> N
     run.start = pod.times.get(SCHEDULED)
     if run.start is None and pod.node_since is not None:
         run.start = max(pod.node_since, run.submit or 0.0)
-        run.notes.add("start_by_sample")
+        run.notes |= {"start_by_sample"}
     completed = pod.times.get(COMPLETED)
     ended = max((phase for phase in ENDED if phase in pod.phases), key=pod.phases.__getitem__,
                 default=None)  # fmt: skip
@@ -340,7 +340,7 @@ def _set_times(run: PodRun, pod: _Pod, series: PodSeries, has_phases: bool) -> N
         run.end = completed
         if completed is None:
             run.end = max(pod.phases[ended] - step_s / 2, run.start or 0.0)
-            run.notes.add("end_by_phase")
+            run.notes |= {"end_by_phase"}
     elif (
         not has_phases
         and completed is not None
@@ -355,7 +355,7 @@ def _set_times(run: PodRun, pod: _Pod, series: PodSeries, has_phases: bool) -> N
         run.end = max(pod.last - step_s / 2, run.start)
         run.state = "preempted" if "PreemptionByScheduler" in pod.reasons else "unknown"
         run.source_state = "/".join(["deleted", *reasons])
-        run.notes.add("end_by_last_sample")
+        run.notes |= {"end_by_last_sample"}
     if run.start is None and not run.left_out:
         run.end, run.state = None, "not_started"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -43,6 +44,10 @@ HINT = "export it again with kubectl get ... -o json"
 AN_OBJECT = "an object of Kubernetes: kind and metadata"
 
 
+ObjectKey = str | tuple[str, str, str]
+"""The uid of an object; kind, namespace and name of one without."""
+
+
 class _Meta(Struct):
     name: str | None = None
     namespace: str | None = None
@@ -74,11 +79,13 @@ _AS_ITEMS = msgspec.json.Decoder(list[Raw] | None)
 _AS_ANY = msgspec.json.Decoder()
 
 
-@dataclass(frozen=True, slots=True)
-class KubeObject:
+class KubeObject(Struct, frozen=True, gc=False):
     """One object as a file has it once.
 
+    A dump has hundreds of thousands: the collector of cycles need not visit them, they have none.
+
     Attributes:
+        source: position of the file among those read together.
         number: its position among the objects of the file, from 1.
         api_version: such as ``v1``, ``batch/v1`` or ``kueue.x-k8s.io/v1beta2``; may be empty.
         kind: such as ``Pod``.
@@ -88,6 +95,7 @@ class KubeObject:
         text: its JSON.
     """
 
+    source: int
     number: int
     api_version: str
     kind: str
@@ -104,9 +112,9 @@ class KubeObject:
         return self.api_version.rpartition("/")[0]
 
     @property
-    def key(self) -> tuple[str, ...]:
+    def key(self) -> ObjectKey:
         """What all versions of the object share."""
-        return (self.uid,) if self.uid else (self.kind, self.namespace, self.name)
+        return self.uid or (self.kind, self.namespace, self.name)
 
     def plain(self) -> dict[str, Any]:
         """Return it as a dict, with its kind and version even where its list alone has them.
@@ -134,12 +142,14 @@ class ObjectFile:
 
     Attributes:
         path: what messages call it.
+        source: its position among the files read together.
         objects: in order; an object may stand in several versions.
         refused: texts that are no objects.
         is_cut: whether it ends within a text.
     """
 
     path: Path
+    source: int = 0
     objects: list[KubeObject] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     is_cut: bool = False
@@ -160,21 +170,27 @@ def objects_of(path: Path) -> Iterator[KubeObject]:
         raise InputError(
             path, refused.found or "", row=refused.row, expected=refused.expected, hint=HINT
         )
-    for kept in versions(file.objects).values():
+    for kept in versions(file.objects):
         if (last := newest(kept)).event != DELETED:
             yield last
 
 
-def versions(objects: Iterable[KubeObject]) -> dict[tuple[str, ...], list[KubeObject]]:
-    """Return the versions of each object, in order, under its key."""
-    by_key: dict[tuple[str, ...], list[KubeObject]] = {}
+def versions(objects: Iterable[KubeObject]) -> Iterator[list[KubeObject]]:
+    """Yield the versions of each object, in order; most have one."""
+    first: dict[ObjectKey, KubeObject] = {}
+    several: dict[ObjectKey, list[KubeObject]] = {}
     for item in objects:
-        by_key.setdefault(item.key, []).append(item)
-    return by_key
+        earliest = first.setdefault(item.key, item)
+        if earliest is not item:
+            several.setdefault(item.key, [earliest]).append(item)
+    for key, item in first.items():
+        yield several.get(key) or [item]
 
 
 def newest(kept: list[KubeObject]) -> KubeObject:
     """Return the newest of the versions of an object: the largest if all have a number."""
+    if len(kept) == 1:
+        return kept[0]
     numbers = [item.resource_version for item in kept]
     if None in numbers:
         return kept[-1]
@@ -188,15 +204,19 @@ def in_order(kept: Sequence[KubeObject]) -> list[KubeObject]:
     return sorted(kept, key=lambda item: item.resource_version or 0)
 
 
-def read_objects(stream: SourceStream) -> ObjectFile:
-    """Return the objects of a stream; its text stays in memory as long as they do.
+def read_objects(stream: SourceStream, source: int = 0) -> ObjectFile:
+    """Return the objects of a stream; its text stays in memory as long as one of them does.
+
+    Args:
+        stream: the file.
+        source: its position among the files read together.
 
     Raises:
         InputError: it is not JSON, it is an answer that says it failed, or it ends in a list.
     """
     data = stream.to_file().read_bytes()
     start = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
-    file = ObjectFile(stream.path)
+    file = ObjectFile(stream.path, source)
     for row, text, problem in json_texts(data, start):
         if problem is None:
             _add_text(file, text)
@@ -348,10 +368,11 @@ def _add(file: ObjectFile, text: Raw | memoryview, kind: str, api_version: str, 
     version = meta.resource_version or ""
     file.objects.append(
         KubeObject(
+            file.source,
             number,
-            told.api_version or api_version,
-            told.kind or kind,
-            meta.namespace or "",
+            sys.intern(told.api_version or api_version),
+            sys.intern(told.kind or kind),
+            sys.intern(meta.namespace or ""),
             meta.name or "",
             meta.uid or "",
             int(version) if version.isascii() and version.isdigit() and len(version) < 30 else None,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from fractions import Fraction
 
-import msgspec
 from msgspec import Struct
-from msgspec import field as member
 
+from gpuplan.analysis.kubernetes.claims import PREEMPTIBLE, GroupSpec
+from gpuplan.analysis.kubernetes.gang_labels import GANG_LABELS, GROUP_ANNOTATIONS
 from gpuplan.analysis.kubernetes.gpus import (
     RESERVATIONS,
     PodSpec,
@@ -18,10 +18,11 @@ from gpuplan.analysis.kubernetes.gpus import (
     gpus_of,
     type_of_labels,
 )
-from gpuplan.analysis.kubernetes.objects import KubeObject
+from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject
+from gpuplan.analysis.kubernetes.pod_objects import Owner, Pod, PodMeta, PodStatus
+from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.kubernetes.times import (
     TRUE,
-    StatusCondition,
     condition,
     earliest,
     latest,
@@ -34,112 +35,23 @@ PREEMPTIONS = frozenset({"PreemptionByScheduler", "Preempting"})
 TIMEOUT = "DeadlineExceeded"
 QUEUE_LABELS = ("kueue.x-k8s.io/queue-name", "kai.scheduler/queue")
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
-GROUP_ANNOTATIONS = ("pod-group-name", "scheduling.k8s.io/group-name")
-"""Annotations with the PodGroup of a pod: of KAI, of Volcano."""
+NOTHING: Mapping[str, str] = {}
+"""No labels, of any object."""
 SERVICES = frozenset(
     {"ReplicaSet", "StatefulSet", "InferenceService", "LeaderWorkerSet", "RayCluster"}
 )
 ENDED = ("Succeeded", "Failed")
 
 
-class Owner(Struct):
-    """What made an object."""
-
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class PodMeta(Struct):
-    """What an object is."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    created: datetime | None = member(name="creationTimestamp", default=None)
-    deleted: datetime | None = member(name="deletionTimestamp", default=None)
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    owners: list[Owner] | None = member(name="ownerReferences", default=None)
-
-    @property
-    def owner(self) -> Owner:
-        """The controller; one without name where there is none."""
-        return next((owner for owner in self.owners or () if owner.controller), Owner())
-
-
-class _Terminated(Struct):
-    started: datetime | None = member(name="startedAt", default=None)
-    finished: datetime | None = member(name="finishedAt", default=None)
-
-
-class _Running(Struct):
-    started: datetime | None = member(name="startedAt", default=None)
-
-
-class _ContainerState(Struct):
-    terminated: _Terminated | None = None
-    running: _Running | None = None
-
-
-class _ContainerStatus(Struct):
-    state: _ContainerState | None = None
-    last: _ContainerState | None = member(name="lastState", default=None)
-
-
-class _ClaimStatus(Struct):
-    name: str = ""
-    claim: str | None = member(name="resourceClaimName", default=None)
-
-
-class _PodStatus(Struct):
-    phase: str = ""
-    reason: str | None = None
-    conditions: list[StatusCondition] | None = None
-    started: datetime | None = member(name="startTime", default=None)
-    containers: list[_ContainerStatus] | None = member(name="containerStatuses", default=None)
-    inits: list[_ContainerStatus] | None = member(name="initContainerStatuses", default=None)
-    claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
-
-    @property
-    def statuses(self) -> list[_ContainerStatus]:
-        """Those of all containers."""
-        return [*(self.containers or ()), *(self.inits or ())]
-
-
-class Pod(Struct):
-    """A pod, without what it runs."""
-
-    metadata: PodMeta
-    spec: PodSpec = msgspec.field(default_factory=PodSpec)
-    status: _PodStatus | None = None
-
-
-AS_POD = msgspec.json.Decoder(Pod)
-
-
-class _Named(Struct):
-    metadata: PodMeta
-
-
-_AS_NAMED = msgspec.json.Decoder(_Named)
-
-
-def labels_of(item: KubeObject) -> Mapping[str, str]:
-    """Return the labels of an object. Raises ValueError where it cannot be read."""
-    return item.read(_AS_NAMED).metadata.labels or {}
-
-
-@dataclass(slots=True)
-class PodRun:
+class PodRun(Struct, gc=False):
     """A pod as an interval in which it holds GPUs.
 
     Attributes:
         number: its place in its file.
         source: position of the file.
-        namespace, name, uid: the pod.
-        labels, annotations, owner: what its gang follows from.
+        namespace, name: the pod.
+        labels, annotations: those that its gang follows from.
+        owner: its controller.
         submit, start, end: seconds after 1970; None where there is none.
         gpus: whole GPUs and shares of them.
         gpu_type: their model, if known.
@@ -149,6 +61,7 @@ class PodRun:
         queue: of the scheduler; None without one.
         user: if a label tells.
         priority: its number.
+        preemptible: whether it may be preempted, where its group says so.
         notes: what to count of it.
         left_out: why it is no job; empty for one.
         fault: reason, column, what was found and what was expected, where it is refused.
@@ -158,14 +71,13 @@ class PodRun:
     source: int
     namespace: str
     name: str
-    uid: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     owner: Owner
     submit: float | None = None
     start: float | None = None
     end: float | None = None
-    gpus: Fraction = Fraction(0)
+    gpus: Amount = 0
     gpu_type: str | None = None
     state: str = "unknown"
     source_state: str = ""
@@ -173,7 +85,8 @@ class PodRun:
     queue: str | None = None
     user: str | None = None
     priority: int = 0
-    notes: set[str] = field(default_factory=set)
+    preemptible: bool | None = None
+    notes: frozenset[str] = frozenset()
     left_out: str = ""
     fault: tuple[str, str, str, str] | None = None
 
@@ -185,7 +98,7 @@ class Surroundings:
     Attributes:
         nodes: name -> labels of a node.
         claims: (namespace, name) -> GPUs of a claim.
-        groups: (namespace, name) -> queue of a PodGroup, of Volcano or KAI.
+        groups: (namespace, name) -> what a PodGroup says, of Volcano or KAI.
         instances: instance type -> GPU model.
         gpu_resources: more resources that are GPUs at this site.
         user_label: label or annotation that names the user; None for the namespace.
@@ -194,44 +107,42 @@ class Surroundings:
 
     nodes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    groups: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    groups: Mapping[tuple[str, str], GroupSpec] = field(default_factory=dict)
     instances: Mapping[str, str] = field(default_factory=dict)
     gpu_resources: Collection[str] = ()
     user_label: str | None = None
     include_cpu: bool = False
 
 
-def pod_run(
-    pod: Pod, number: int, source: int, around: Surroundings, *, is_deleted: bool = False
-) -> PodRun:
+def pod_run(pod: Pod, item: KubeObject, around: Surroundings) -> PodRun:
     """Return a pod as an interval, or why it is none.
 
     Args:
-        pod: the object.
-        number: its place in its file.
-        source: position of the file.
+        pod: what is read of it.
+        item: the object, whose event says whether the pod is gone.
         around: nodes, claims and the user's options.
-        is_deleted: whether a watch event says that it is gone.
     """
     meta, spec = pod.metadata, pod.spec
-    status = pod.status or _PodStatus()
-    labels, annotations = meta.labels or {}, meta.annotations or {}
-    node = around.nodes.get(spec.node_name or "", {})
+    status = pod.status or PodStatus()
+    labels, annotations = meta.labels or NOTHING, meta.annotations or NOTHING
+    node = around.nodes.get(spec.node_name or "", NOTHING)
+    reasons = _reasons(status)
+    groups = list(_groups_of(meta, around.groups))
     run = PodRun(
-        number,
-        source,
-        meta.namespace,
+        item.number,
+        item.source,
+        sys.intern(meta.namespace),
         meta.name,
-        meta.uid,
-        labels,
-        annotations,
+        _read_for_gangs(labels),
+        _read_for_gangs(annotations),
         meta.owner,
         submit=seconds(meta.created),
-        node=spec.node_name,
-        queue=_queue(labels, annotations) or _queue_of_group(meta, around.groups),
+        node=None if spec.node_name is None else sys.intern(spec.node_name),
+        queue=_queue(labels, annotations, groups),
         user=user_of(labels, annotations, around.user_label),
         priority=spec.priority or 0,
-        source_state=_word(status),
+        preemptible=preemptible_of(PREEMPTIBLE.get(group.preemptibility or "") for group in groups),
+        source_state=_word(status.phase, reasons),
     )
     if meta.namespace == RESERVATIONS:
         run.left_out = "gpu_reservation"
@@ -249,24 +160,42 @@ def pod_run(
             run.left_out = "without_gpus"
             return run
     if status.phase in ("", "Pending"):
-        run.left_out = "pending" if status.phase or not is_deleted else "deleted"
+        run.left_out = "pending" if status.phase or item.event != DELETED else "deleted"
         return run
     run.gpu_type = type_of_labels(node, around.instances) or type_of_labels(
-        spec.node_selector or {}, around.instances
+        spec.node_selector or NOTHING, around.instances
     )
-    _set_times(run, meta, status, is_deleted)
+    _set_times(run, meta, status, reasons, is_deleted=item.event == DELETED)
     return run
 
 
-def _queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str | None:
-    named = (labels.get(label) for label in QUEUE_LABELS)
-    return next(filter(None, named), annotations.get(QUEUE_ANNOTATION) or None)
+def _read_for_gangs(labels: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the labels or annotations that tell gangs and replicas; the others can be long."""
+    return {name: value for name, value in labels.items() if name in GANG_LABELS} or NOTHING
 
 
-def _queue_of_group(meta: PodMeta, groups: Mapping[tuple[str, str], str]) -> str | None:
-    named = ((meta.annotations or {}).get(key) for key in GROUP_ANNOTATIONS)
-    queues = (groups.get((meta.namespace, name)) for name in named if name)
-    return next(filter(None, queues), None)
+def _queue(
+    labels: Mapping[str, str], annotations: Mapping[str, str], groups: Iterable[GroupSpec]
+) -> str | None:
+    for label in QUEUE_LABELS:
+        if queue := labels.get(label):
+            return queue
+    queue = annotations.get(QUEUE_ANNOTATION)
+    return queue or next((group.queue for group in groups if group.queue), None)
+
+
+def _groups_of(meta: PodMeta, groups: Mapping[tuple[str, str], GroupSpec]) -> Iterator[GroupSpec]:
+    """Yield what the PodGroups of a pod say."""
+    if groups and meta.annotations:
+        for annotation in GROUP_ANNOTATIONS:
+            name = meta.annotations.get(annotation)
+            if name and (group := groups.get((meta.namespace, name))) is not None:
+                yield group
+
+
+def preemptible_of(told: Iterable[bool | None]) -> bool | None:
+    """Return the first answer to whether pods may be preempted; None where there is none."""
+    return next((answer for answer in told if answer is not None), None)
 
 
 def user_of(
@@ -278,7 +207,7 @@ def user_of(
 
 def _claimed(
     spec: PodSpec,
-    status: _PodStatus,
+    status: PodStatus,
     namespace: str,
     claims: Mapping[tuple[str, str], int],
 ) -> int:
@@ -299,22 +228,23 @@ def _claimed(
     return gpus
 
 
-def _set_times(run: PodRun, meta: PodMeta, status: _PodStatus, is_deleted: bool) -> None:
+def _set_times(
+    run: PodRun, meta: PodMeta, status: PodStatus, reasons: Sequence[str], *, is_deleted: bool
+) -> None:
     conditions = status.conditions
-    now = [item.state for item in status.statuses if item.state is not None]
-    states = [*now, *(item.last for item in status.statuses if item.last is not None)]
-    started = [s.terminated.started for s in states if s.terminated is not None]
-    started += [s.running.started for s in states if s.running is not None]
-    run.start = true_at(conditions, "PodScheduled") or seconds(status.started) or earliest(started)
+    run.start = (
+        true_at(conditions, "PodScheduled")
+        or seconds(status.started)
+        or earliest(_container_starts(status))
+    )
     if status.phase in ENDED:
-        finished = latest(s.terminated.finished for s in now if s.terminated is not None)
         run.end = (
-            finished
+            latest(s.terminated.finished for s in status.states if s.terminated is not None)
             or true_at(conditions, "DisruptionTarget")
             or true_at(conditions, "Ready", "False")
             or seconds(meta.deleted)
         )
-        run.state = end_state(status.phase, _reasons(status))
+        run.state = end_state(status.phase, reasons)
         if run.end is None:
             run.fault = run.fault or (
                 "missing", "end", "no time at which its containers finished", "the end of the pod"
@@ -334,21 +264,34 @@ def _set_times(run: PodRun, meta: PodMeta, status: _PodStatus, is_deleted: bool)
         run.end, run.state = None, "not_started"
 
 
-def _reasons(status: _PodStatus) -> list[str]:
+def _container_starts(status: PodStatus) -> Iterator[datetime | None]:
+    for state in (*status.states, *status.last_states):
+        if state.terminated is not None:
+            yield state.terminated.started
+        if state.running is not None:
+            yield state.running.started
+
+
+def _reasons(status: PodStatus) -> Sequence[str]:
     target = condition(status.conditions, "DisruptionTarget")
-    reasons = [target.reason] if target is not None and target.status == TRUE else []
-    return [reason for reason in (*reasons, status.reason) if reason]
+    reason = target.reason if target is not None and target.status == TRUE else None
+    if reason is None and status.reason is None:
+        return ()
+    return [word for word in (reason, status.reason) if word]
 
 
-def _word(status: _PodStatus) -> str:
+def _word(phase: str, reasons: Sequence[str]) -> str:
     """Return the phase and the reasons, as words."""
-    return "/".join(dict.fromkeys([status.phase, *_reasons(status)])).strip("/")
+    words = "/".join(dict.fromkeys([phase, *reasons])) if reasons else phase
+    return sys.intern(words.strip("/"))
 
 
 def end_state(phase: str, reasons: Sequence[str]) -> str:
     """Return the state of a pod that ended."""
     if phase == "Succeeded":
         return "completed"
+    if not reasons:
+        return "failed"
     if PREEMPTIONS.intersection(reasons):
         return "preempted"
     if NODE_FAILURES.intersection(reasons):

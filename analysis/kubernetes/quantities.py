@@ -9,6 +9,8 @@ from functools import lru_cache
 from gpuplan.analysis.job_table.schema import MAX_GPUS
 
 Quantity = str | int | float
+Amount = int | Fraction
+"""An exact amount; of whole devices an int, which takes less time and memory than a Fraction."""
 NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,3})|([a-zA-Z]*))")
 SUFFIXES = {
     "": Fraction(1),

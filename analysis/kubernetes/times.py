@@ -11,7 +11,7 @@ from msgspec import field as member
 TRUE, FALSE = "True", "False"
 
 
-class StatusCondition(Struct):
+class StatusCondition(Struct, gc=False):
     """A condition of an object: its latest transition."""
 
     type: str = ""
@@ -42,7 +42,10 @@ def latest(moments: Iterable[datetime | None]) -> float | None:
 
 def condition(conditions: Iterable[StatusCondition] | None, kind: str) -> StatusCondition | None:
     """Return the condition of a type; None where the object has none."""
-    return next((item for item in conditions or () if item.type == kind), None)
+    for item in conditions or ():
+        if item.type == kind:
+            return item
+    return None
 
 
 def true_at(

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec import field as member
 
 from gpuplan.analysis.kubernetes.controllers import Template
-from gpuplan.analysis.kubernetes.pods import PodMeta
+from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.quantities import Quantity
 from gpuplan.analysis.kubernetes.times import StatusCondition
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 
 import msgspec
 
@@ -20,6 +19,7 @@ from gpuplan.analysis.kubernetes.gpus import (
 from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
 from gpuplan.analysis.kubernetes.pods import Surroundings, is_service, user_of
+from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.kubernetes.times import TRUE, condition, seconds, true_at
 from gpuplan.analysis.kubernetes.workload_objects import (
     ADMITTED,
@@ -73,7 +73,7 @@ class _Times:
     reason: str | None = None
 
 
-def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> KubeJob:
+def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
     """Return a workload as a job, of all its versions in the input, in order.
 
     Raises ValueError where it cannot be read.
@@ -88,7 +88,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     queue = latest.spec.queue
     job = KubeJob(
         last.number,
-        source,
+        last.source,
         f"{meta.namespace}/{meta.name}",
         meta.namespace,
         seconds(meta.created),
@@ -116,7 +116,7 @@ def workload_job(kept: Sequence[KubeObject], source: int, site: QueueSite) -> Ku
     deleted = seconds(meta.deleted) if last.event == DELETED else None
     if last.event == DELETED and deleted is None and times.starts and not _is_finished(status):
         deleted = site.times.until(last)
-        job.notes.add("end_by_last_event")
+        job.notes |= {"end_by_last_event"}
     _set_times(job, latest, times, last.event == DELETED, deleted)
     if len(kept) == 1 and not job.left_out:
         _leave_out_held(job, status, latest)
@@ -151,7 +151,7 @@ def _times(versions: Sequence[KueueWorkload]) -> _Times:
 def _set_gpus(
     job: KubeJob, spec: WorkloadSpec, admission: WorkloadAdmission | None, site: QueueSite
 ) -> None:
-    by_type: dict[str | None, Fraction] = {}
+    by_type: dict[str | None, Amount] = {}
     workers, more = 0, site.around.gpu_resources
     pod_sets = {pods.name: pods for pods in spec.pod_sets or ()}
     for part in (admission.assignments if admission is not None else None) or ():
@@ -166,7 +166,7 @@ def _set_gpus(
                 gpu_type = type_of_labels(selector, site.around.instances)
                 gpu_type = gpu_type or type_of_labels(labels, site.around.instances)
                 gpu_type = gpu_type or clean_type(flavor)
-                by_type[gpu_type] = by_type.get(gpu_type, Fraction(0)) + count.gpus
+                by_type[gpu_type] = by_type.get(gpu_type, 0) + count.gpus
                 job.notes |= count.notes
     if not sum(by_type.values()):
         workers = 0
@@ -178,15 +178,15 @@ def _set_gpus(
             annotations = template.metadata.annotations or {}
             count = gpus_of(template.spec, annotations, selector, more)
             gpu_type = type_of_labels(selector, site.around.instances)
-            by_type[gpu_type] = by_type.get(gpu_type, Fraction(0)) + pods.count * count.gpus
+            by_type[gpu_type] = by_type.get(gpu_type, 0) + pods.count * count.gpus
             job.notes |= count.notes
             workers += pods.count
-    job.gpus = sum(by_type.values(), Fraction(0))
+    job.gpus = sum(by_type.values())
     job.workers = max(workers, 1)
     held = {name: gpus for name, gpus in by_type.items() if gpus}
     job.gpu_type = max(held, key=lambda name: (held[name], name or ""), default=None)
     if len(held) > 1:
-        job.notes.add("mixed_types")
+        job.notes |= {"mixed_types"}
 
 
 def _set_times(
@@ -201,7 +201,7 @@ def _set_times(
         reason = finished.reason or ""
         job.state, job.source_state = FINISHED_STATES.get(reason, "unknown"), reason
         if reason == SLICE:
-            job.notes.add("slice")
+            job.notes |= {"slice"}
         if end is None:
             job.fault = job.fault or (
                 "missing", FINISHED, "a condition without a time", "when it finished"
@@ -269,9 +269,10 @@ def _attempt(
     return Attempt(start, end, gpus, workers, job.state, job.source_state)
 
 
-def _held(admission: WorkloadAdmission | None, job: KubeJob) -> tuple[Fraction, int]:
+def _held(admission: WorkloadAdmission | None, job: KubeJob) -> tuple[Amount, int]:
     """Return GPUs and pods of an admission; those of the job where it does not say."""
-    gpus, workers = Fraction(0), 0
+    gpus: Amount = 0
+    workers = 0
     for part in (admission.assignments if admission is not None else None) or ():
         workers += part.count or 0
         amounts = {name: value for name, value in (part.usage or {}).items() if is_gpu(name)}
@@ -310,8 +311,8 @@ def _set_attempts(job: KubeJob, status: WorkloadStatus, times: _Times) -> None:
     past_s = status.past_s or status.past_misspelled_s or 0.0
     if lacks and past_s > 0 and len(job.attempts) == 1:
         job.past_s = past_s
-        job.notes.add("past_time")
+        job.notes |= {"past_time"}
         lacks = False
     job.wait_includes_attempts = bool(job.wait_includes_attempts) or lacks
     if len(job.attempts) > 1:
-        job.notes.add("attempts")
+        job.notes |= {"attempts"}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.kubernetes.claims import AS_CLAIM, AS_GROUP
-from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
+from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected, taken
 from gpuplan.analysis.kubernetes.controllers import (
     KINDS,
     PlainJob,
@@ -22,17 +22,11 @@ from gpuplan.analysis.kubernetes.gangs import gangs_of_jobs, group_of, jobs_of_p
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import (
-    DELETED,
     UNREADABLE,
     read_objects,
 )
-from gpuplan.analysis.kubernetes.pods import (
-    AS_POD,
-    PodRun,
-    Surroundings,
-    labels_of,
-    pod_run,
-)
+from gpuplan.analysis.kubernetes.pod_objects import AS_POD, labels_of
+from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings, pod_run
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
 from gpuplan.analysis.price_formats.instances import instance_models
@@ -48,22 +42,22 @@ OF_KUEUE = "kueue.x-k8s.io"
 
 
 def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
-    files = [read_objects(stream) for stream in streams]
-    objects = collected(files)
+    objects = collected(read_objects(stream, i) for i, stream in enumerate(streams))
     around = _surroundings(objects, choices)
     pods = list(_pods(objects, around))
     plain = list(_plain_jobs(objects))
     gang_jobs = gangs_of_jobs(
         (job.uid, f"{job.namespace}/{job.name}", job.completions, job.parallelism) for job in plain
     )
-    jobs = jobs_of_pods(pods, _chosen_gangs(choices, gang_jobs, pods))
-    jobs += _controllers(objects, pods, plain, around)
-    named = numbered(jobs)
+    gangs = _chosen_gangs(choices, gang_jobs, pods)
+    without_pods = list(_controllers(objects, pods, plain, around))
+    objects.forget()
+    named = numbered([*jobs_of_pods(taken(pods), gangs), *without_pods])
     notes = [history_note(named, HISTORY), *objects.other_kinds_note((POD, *KINDS))]
-    if "Workload" in objects.by_kind:
+    if "Workload" in objects.counts:
         notes.append("the Workloads of Kueue were not read: --source-format kueue reads them")
     if not named and not objects.refused:
-        kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
+        kinds = ", ".join(sorted(objects.counts)) or "nothing"
         raise InputError(streams[0].path, f"has no pods and no jobs; found {kinds}", hint=COMMAND)
     return rows_of_sources(named, objects.refused, len(streams), notes)
 
@@ -80,24 +74,24 @@ def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[Po
 
 def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:
     nodes, claims, groups = {}, {}, {}
-    for source, item in objects.of(NODE):
+    for item in objects.of(NODE):
         try:
             nodes[item.name] = labels_of(item)
         except UNREADABLE as error:
-            objects.refuse(source, item, error)
-    for source, item in objects.of(CLAIM):
+            objects.refuse(item, error)
+    for item in objects.of(CLAIM):
         try:
             claims[item.namespace, item.name] = item.read(AS_CLAIM).gpus
         except UNREADABLE as error:
-            objects.refuse(source, item, error)
-    for source, item in objects.of(POD_GROUP):
+            objects.refuse(item, error)
+    for item in objects.of(POD_GROUP):
         try:
             spec = item.read(AS_GROUP).spec
         except UNREADABLE as error:
-            objects.refuse(source, item, error)
+            objects.refuse(item, error)
             continue
-        if spec is not None and spec.queue:
-            groups[item.namespace, item.name] = spec.queue
+        if spec is not None:
+            groups[item.namespace, item.name] = spec
     return Surroundings(
         nodes,
         claims,
@@ -110,22 +104,22 @@ def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surrounding
 
 
 def _pods(objects: ObjectsByKind, around: Surroundings) -> Iterable[PodRun]:
-    for source, item in objects.of(POD):
+    for item in objects.taken(POD):
         try:
             pod = item.read(AS_POD)
         except UNREADABLE as error:
-            objects.refuse(source, item, error)
+            objects.refuse(item, error)
             continue
-        yield pod_run(pod, item.number, source, around, is_deleted=item.event == DELETED)
+        yield pod_run(pod, item, around)
 
 
 def _plain_jobs(objects: ObjectsByKind) -> Iterable[PlainJob]:
-    for source, item in objects.of("Job"):
+    for item in objects.of("Job"):
         if item.api_group == "batch":
             try:
                 yield plain_job(item)
             except UNREADABLE as error:
-                objects.refuse(source, item, error)
+                objects.refuse(item, error)
 
 
 def _controllers(
@@ -135,6 +129,8 @@ def _controllers(
     around: Surroundings,
 ) -> Iterable[KubeJob]:
     """Yield the jobs of controllers none of whose pods are in the input."""
+    if not any(objects.of(kind) for kind in KINDS):
+        return
     with_pods = {(pod.namespace, pod.owner.name) for pod in pods}
     with_pods |= {(pod.namespace, group[1]) for pod in pods if (group := group_of(pod))}
     starts: dict[tuple[str, str], float] = {}
@@ -145,13 +141,13 @@ def _controllers(
                 starts[key] = min(starts.get(key, child.start), child.start)
     owned: set[str] = set()
     for kind in KINDS:
-        for source, item in objects.of(kind):
+        for item in objects.of(kind):
             try:
                 since = starts.get((item.namespace, item.uid or item.name))
-                made = controller_job(item, source, around, since)
+                made = controller_job(item, around, since)
             except UNREADABLE as error:
                 if kind != "Job":  # that was told above
-                    objects.refuse(source, item, error)
+                    objects.refuse(item, error)
                 continue
             if made is None:
                 continue

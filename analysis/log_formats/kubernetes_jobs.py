@@ -119,6 +119,7 @@ def job_plan(context: SourceContext) -> ReadingPlan:
                 "wait_includes_attempts",
                 pl.col("wait_includes_attempts") == "true",
             ),
+            Field("preemptible", "preemptible", pl.col("preemptible") == "true"),
             Field(RUNS, "runs", runs_of_text("runs")),
             text("notes", "notes"),
             number("price", "price"),

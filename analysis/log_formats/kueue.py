@@ -44,12 +44,15 @@ _AS_CONFIGURED = msgspec.json.Decoder(_Configured)
 
 
 def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
-    files = [read_objects(stream) for stream in streams]
-    objects = collected(files)
-    site = _site(objects, choices, StreamTimes([file.objects for file in files]))
-    jobs = numbered(_workloads(objects, site))
+    files = [read_objects(stream, i) for i, stream in enumerate(streams)]
+    objects, times = collected(files), StreamTimes([file.objects for file in files])
+    files.clear()
+    site = _site(objects, choices, times)
+    jobs = list(_workloads(objects, site))
+    objects.forget()
+    jobs = numbered(jobs)
     if not jobs and not objects.refused:
-        kinds = ", ".join(sorted(objects.by_kind)) or "nothing"
+        kinds = ", ".join(sorted(objects.counts)) or "nothing"
         raise InputError(streams[0].path, f"has no Workloads of Kueue; found {kinds}", hint=COMMAND)
     notes = [history_note(jobs, HISTORY), *objects.other_kinds_note((WORKLOAD,))]
     return rows_of_sources(jobs, objects.refused, len(streams), notes)
@@ -59,11 +62,11 @@ def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) ->
     queues: dict[tuple[str, str], str] = {}
     flavors: dict[str, Mapping[str, str]] = {}
     for kind in ("LocalQueue", "ResourceFlavor"):
-        for source, item in objects.of(kind):
+        for item in objects.of(kind):
             try:
                 spec = item.read(_AS_CONFIGURED).spec or _QueueSpec()
             except UNREADABLE as error:
-                objects.refuse(source, item, error)
+                objects.refuse(item, error)
                 continue
             if spec.cluster_queue is not None:
                 queues[item.namespace, item.name] = spec.cluster_queue
@@ -79,12 +82,12 @@ def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) ->
 
 
 def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
-    for source, item in objects.of(WORKLOAD):
+    for item in objects.taken(WORKLOAD):
         if item.api_group in (GROUP, ""):
             try:
-                yield workload_job(objects.versions[item.key], source, site)
+                yield workload_job(objects.versions_of(item), site)
             except UNREADABLE as error:
-                objects.refuse(source, item, error)
+                objects.refuse(item, error)
 
 
 def _open(stream: SourceStream) -> Rows:

@@ -126,10 +126,10 @@ def _job(app: _Application, number: int, source: int, choices: IngestOptions) ->
         mean = gpu_seconds / Fraction(end - start) if gpu_seconds else Fraction(0)
         whole = Fraction(round(mean))
         job.gpus = whole if whole and abs(mean - whole) <= NEAR * whole else mean
-        job.notes.add("mean_gpus")
+        job.notes |= {"mean_gpus"}
     job.attempts = [Attempt(start, end, job.gpus, 1, job.state, word)]
     if any(amount for used in (app.preempted or {}).values() for amount in used.values()):
-        job.notes.add("preempted_resource")
+        job.notes |= {"preempted_resource"}
     return job
 
 

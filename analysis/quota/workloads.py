@@ -139,7 +139,7 @@ def read_kueue_log(path: Path) -> KueueLog:
     decoder = msgspec.json.Decoder(WorkloadText, strict=False)
     reader = _Workloads(path, StreamTimes([file.objects]))
     others: list[SiteObject] = []
-    for kept in versions(file.objects).values():
+    for kept in versions(file.objects):
         if kept[-1].kind == WORKLOAD and kept[-1].api_group in (KUEUE, ""):
             reader.add(kept, decoder)
         elif kept[-1].kind != WORKLOAD:

@@ -34,7 +34,13 @@ from gpuplan.cli.documents.studies import given_options, words_of
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.documents.verdict import said
 from gpuplan.cli.documents.view import titles
-from gpuplan.cli.documents.write import FORMS, check_folder, read_forms, write_document
+from gpuplan.cli.documents.write import (
+    FORMS,
+    check_folder,
+    hold_pictures,
+    read_forms,
+    write_document,
+)
 from gpuplan.cli.gates.conditions import read_condition, refuse_change
 from gpuplan.cli.gates.gates import allowing, warnings_only
 from gpuplan.cli.options.completion import one_of, some_of
@@ -195,7 +201,7 @@ def report(
     forms = usual if formats is None else read_forms(formats)
     check_folder(out, forms, [*inputs, *([] if baseline is None else [baseline])])
     before = None if baseline is None else read_baseline(baseline)
-    document = make()
+    document = make(hold_pictures(forms))
     gates = (
         *document.gates,
         *judge_since(before, document, fail_if or ()),
@@ -217,7 +223,7 @@ def _of_trace(
     shared: Mapping[str, Any],
     book: Mapping[str, Any],
     conditions: Sequence[str],
-) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path]]:
+) -> tuple[Callable[[bool], Document], Mapping[str, str], Sequence[Path]]:
     """Return what runs the studies of a trace, their commands by name, and what they may read.
 
     Raises:
@@ -240,8 +246,10 @@ def _of_trace(
     # What is configured is asked for; only a default may be more than the trace can support.
     needed = names or {setting.partition(".")[0] for setting in settings}
 
-    def make() -> Document:
-        results, notes = run_all(trace, options, needed=needed, is_usual=not names, of_use=of_use)
+    def make(draws: bool) -> Document:
+        results, notes = run_all(
+            trace, options, needed=needed, is_usual=not names, of_use=of_use, draws=draws
+        )
         name = "standard input" if trace == STANDARD_INPUT else trace.stem
         return Document(f"GPU workload report: {name}", results, notes=notes)
 
@@ -264,12 +272,12 @@ def _of_scenario(
     cache_folder: Path | None,
     *,
     no_cache: bool,
-) -> tuple[Callable[[], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
+) -> tuple[Callable[[bool], Document], Mapping[str, str], Sequence[Path], Sequence[str]]:
     """Return as `_of_trace` for a scenario, and the forms of its documents."""
     folder = chosen_folder(cache_folder, no_cache=no_cache)
     scenario = load_scenario(path, settings)
 
-    def make() -> Document:
+    def make(_: bool) -> Document:  # results are kept with their pictures
         with open_cache(folder) as cache:
             return run_scenario(scenario, cache)
 

@@ -139,10 +139,7 @@ def _other_windows(comparison: DocumentDiff) -> list[str]:
 def headline_of(
     comparison: DocumentDiff, matter: Sequence[Change], changed: int, tolerance: float
 ) -> str:
-    """Return the answer in a sentence: the largest change of each subject that has one.
-
-    A figure of the whole comes before those of rows.
-    """
+    """Return the answer: the largest change of each subject, of the whole before that of rows."""
     within = f"more than {_percent(tolerance)}" if tolerance else "any amount"
     count = len(comparison.numbers)
     if not changed and not comparison.answers and not comparison.only:

@@ -165,6 +165,7 @@ def run_all(
     needed: Collection[str],
     is_usual: bool = False,
     of_use: Mapping[str, Any] | None = None,
+    draws: bool = True,
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     """Run every study on a trace; return the results, and why others are missing.
 
@@ -176,6 +177,7 @@ def run_all(
         is_usual: whether the studies are those of `usual_studies`, which follow the log: one of a
             service that starts containers is also asked about serverless GPUs.
         of_use: options of `WASTE` where it is run if the log tells what GPUs did; None for no.
+        draws: whether to draw their pictures.
 
     Raises:
         GpuplanError: a study cannot be made; the message names it.
@@ -191,7 +193,7 @@ def run_all(
             options = {**{n: chosen for n, chosen in options.items() if n != "compare"}}
             options = {**options, SERVERLESS: options.get(SERVERLESS, {}), **compared}
             is_usual = False
-        return _run_all(trace, options, needed, on_a_cluster=is_usual)
+        return _run_all(trace, options, needed, on_a_cluster=is_usual, draws=draws)
 
 
 def _usual_log(trace: Path, options: Options) -> Trace:
@@ -223,7 +225,7 @@ def _on_todays_gpus(results: Sequence[StudyResult], chosen: dict[str, Any]) -> d
 
 
 def _run_all(
-    trace: Path, options: Options, needed: Collection[str], *, on_a_cluster: bool
+    trace: Path, options: Options, needed: Collection[str], *, on_a_cluster: bool, draws: bool
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     results: list[StudyResult] = []
     notes: list[str] = []
@@ -236,7 +238,8 @@ def _run_all(
             with _named(name):
                 report = run_study(name, typed, trace=trace)
                 read = [str(trace)] if takes_trace(name, chosen) else []
-                results.append(result_of(name, [*read, *words_of(typed)], report))
+                words = [*read, *words_of(typed)]
+                results.append(result_of(name, words, report, draws=draws))
         except GpuplanError as error:
             failed = failed or error
             is_priced = not isinstance(error, MissingPrice) or name == SERVERLESS

@@ -144,8 +144,10 @@ class Document:
         return gpuplan_version()
 
 
-def result_of(name: str, arguments: Sequence[str], report: Report) -> StudyResult:
-    """Return a report with its pictures drawn and its numbers shown."""
+def result_of(
+    name: str, arguments: Sequence[str], report: Report, *, draws: bool = True
+) -> StudyResult:
+    """Return a report with its pictures drawn, unless no file holds them, and its numbers shown."""
     from gpuplan.cli.formats.render import as_json
 
     return StudyResult(
@@ -155,7 +157,7 @@ def result_of(name: str, arguments: Sequence[str], report: Report) -> StudyResul
         headline=report.headline,
         contract=json.loads(as_json(report)),
         tables=tuple(_shown(table) for table in report.tables),
-        pictures=tuple(pictures_of(name, report)),
+        pictures=tuple(pictures_of(name, report)) if draws else (),
         title=report.title,
     )
 

@@ -90,6 +90,11 @@ def forms_draw(forms: Sequence[str]) -> bool:
     return bool({"svg", "png"} & set(forms))
 
 
+def hold_pictures(forms: Sequence[str]) -> bool:
+    """Return whether any of the forms shows pictures."""
+    return "html" in forms or forms_draw(forms)
+
+
 def read_forms(text: str) -> list[str]:
     """Return the forms of a comma-separated list. Raises `UsageError` for what is none."""
     forms = [name.strip() for name in text.split(",")]

@@ -42,6 +42,8 @@ WIDEST_WORD = 40
 TEXT_NODE = re.compile(r">([^<]+)<(?=/text)")
 LONG_WORD = re.compile(rf"\S{{{WIDEST_WORD // 2},}}")
 
+DPI = 150
+"""Dots per inch of a PNG."""
 INK = "#24292f"
 SOFT = "#8c959f"
 PAPER = "#fefefe"
@@ -221,7 +223,7 @@ def png_of(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     _settle(figure)
     with matplotlib.rc_context(SETTINGS), _any_script():
-        figure.savefig(buffer, format="png", dpi=150, metadata={"Software": "gpuplan"})
+        figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": "gpuplan"})
     return buffer.getvalue()
 
 

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING
 from datetime import date, datetime
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -27,8 +28,13 @@ GIVEN: ContextVar[tuple[str, ...]] = ContextVar("GIVEN", default=())
 """Names of the options of the command that runs, in the order in which they are given."""
 
 
-def parameters_of(kind: Any) -> dict[str, tuple[inspect.Parameter, Declared]]:
+def parameters_of(kind: Any) -> Mapping[str, tuple[inspect.Parameter, Declared]]:
     """Return the parameters of a command by name, with the options of a request behind them."""
+    return _parameters_of(kind)
+
+
+@cache
+def _parameters_of(kind: Any) -> Mapping[str, tuple[inspect.Parameter, Declared]]:
     parameters: dict[str, tuple[inspect.Parameter, Declared]] = {}
     for option in declared_options(kind):
         name = option.name if option.name not in parameters else "__".join(option.path)

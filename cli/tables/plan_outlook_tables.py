@@ -252,7 +252,7 @@ def assumptions_table(results: PlanResults) -> Table:
         return f"{'losses of a spot node' if row.name == 'spot_losses' else 'speedup'} {row.value}"
 
     return table(
-        "If an assumption is wrong",
+        "If an assumption is wrong: this plan may break its bounds then, the best one keeps them",
         results.outlook.assumptions,
         Column("assumption", "if", read=assumption),
         {"usd_per_month": "this plan, $/month"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import (
@@ -20,6 +21,7 @@ from gpuplan.cli.tables.plan_replay_tables import (
     confirmed_text,
     today_name,
 )
+from gpuplan.planner.frontier.budget import parse_budgets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 MOST_NAMED = 6
 SAME = 0.005
 """A smaller difference of dollars is shown as none."""
+ENOUGH = 1.1
+"""GPUs under which jobs take longer, in times of today's, are not called enough."""
 WAIT = "wait"
 """In each target of waits, which no program knows."""
 UNSEEN = 0.0005
@@ -123,17 +127,17 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
     if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
         cost += f" ({show_about_usd(replay_usd)} in the replay)"
-    cost += (
-        _beside_recorded(results)
-        if has_budget
-        else f"{_against_today(results)}{_compared(results)}"
-    )
+    if request.budget is None:
+        cost += f"{_against_today(results)}{_compared(results)}"
+    else:
+        cost += f"{over_budget(results, request.budget)}{_beside_recorded(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
-        commit, cost = (
-            f"The {owned:,.0f} GPUs owned are enough:",
-            "no GPU needs to be bought or rented",
-        )
+        commit = f"The {owned:,.0f} GPUs owned are enough:"
+        cost = "no GPU needs to be bought or rented"
+        if _planned_s(results) > ENOUGH * results.today.mean_time_s:
+            commit = f"With the {counted(int(owned), 'GPU')} owned alone"
+            cost = f"nothing is bought or rented{_changed_time(results)}"
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
 
@@ -160,6 +164,20 @@ def _and(names: Sequence[str]) -> str:
         return listed(names, MOST_NAMED)
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def over_budget(results: PlanResults, budget: str) -> str:
+    """Return by how much the jobs as assigned, or replayed under a cap, cost more than a budget."""
+    limit_usd = sum(each.usd_per_h or 0.0 for each in parse_budgets(budget)) * MONTH_H
+    over = results.usd_per_month / limit_usd - 1 if limit_usd else 0.0
+    if over <= SAME:
+        return ""
+    why = (
+        "in the replay under the cap"
+        if results.is_capped
+        else "since jobs split less evenly than shares"
+    )
+    return f", {show_share(over)} over the budget of {show_about_usd(limit_usd)} {why}"
 
 
 def _beside_recorded(results: PlanResults) -> str:

@@ -271,18 +271,23 @@ def confirmation(
 def failures(holdout: PlanHoldout, target: TimeTarget | None) -> list[str]:
     """Return what did not hold on the later part.
 
-    Its dollars are compared with those of the program there; under a cap, which the program does
-    not know, with those of the replay of the first part.
+    Its dollars are compared with those of the program there. The program knows no cap: where one
+    holds in the first part, dollars may lie between the program's and the share of them that the
+    first part cost, since it may hold less in the later part, or more.
     """
     lines = []
-    usd, fitted_usd = holdout.plan.usd_per_month, holdout.capped_usd_per_month
-    whose = "the program's" if fitted_usd is None else "the first part's"
-    planned_usd = holdout.plan.program_usd_per_month if fitted_usd is None else fitted_usd
+    usd, program_usd = holdout.plan.usd_per_month, holdout.plan.program_usd_per_month
+    capped_usd = program_usd * (1.0 if holdout.capped_share is None else holdout.capped_share)
+    low_usd, high_usd = sorted((program_usd, capped_usd))
+    planned_usd = min(max(usd, low_usd), high_usd)
+    planned = f"the program's ${planned_usd:,.0f}"
+    if planned_usd != program_usd:
+        planned = f"the ${planned_usd:,.0f} expected under the cap"
     if abs(usd - planned_usd) > NEAR_USD * planned_usd:
         change = f"{usd / planned_usd - 1:+.0%}" if planned_usd else "more"
         lines.append(
             f"on the last {holdout.share:.0%} of the log it cost ${usd:,.0f} a month in the "
-            f"replay, {change} against {whose} ${planned_usd:,.0f}"
+            f"replay, {change} against {planned}"
         )
     value_s, limit_s = holdout.value_s, holdout.target_s
     is_met = value_s is None or limit_s is None or value_s <= limit_s * (1 + NEAR_TARGET)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import DAY_S, MONTH_H
-from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
+from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.classes import joined_by
-from gpuplan.planner.plan.columns import RouteColumns, outside_price, paths_of, route_columns
+from gpuplan.planner.plan.columns import RouteColumns, paths_of, route_columns
 from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.jobs import bins_of
 from gpuplan.planner.plan.kept import OldPlan
@@ -19,7 +18,6 @@ from gpuplan.planner.plan.levers import levers_of, with_levers, without_deferral
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import purchase
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
-from gpuplan.planner.plan.routes import SERVERLESS, SPOT
 from gpuplan.planner.plan.targets import (
     MEAN_TIME,
     MEAN_TIME_TARGET,
@@ -27,21 +25,14 @@ from gpuplan.planner.plan.targets import (
     P95_WAIT_TARGET,
     TimeTarget,
 )
+from gpuplan.planner.plan.time_part import TimePart, assigned_usd_per_h, weights_in
 from gpuplan.planner.plan.today import recorded_usd_per_h
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.metrics import percentile
-from gpuplan.simkit.plan.deferral import run_deferred
 
 WEEK_S = 7 * DAY_S
 SAME_USD = 0.005
 """A smaller difference of dollars is none."""
-
-
-class TimePart(NamedTuple):
-    """A part of the window, seconds after the first submission."""
-
-    begin_s: float
-    end_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +94,8 @@ class PlanHoldout:
         value_s: what the replay measured there.
         capped_usd_per_month: what the replay of the first part cost, where jobs wait under a cap;
             null where no cap holds.
+        capped_share: the same as a share of the program's dollars for that part, which knows no
+            cap; null likewise.
         saved: whether the plan cost no more there than today, both without the delays of GPUs on
             demand; under a cap as replayed. Null where today has no price.
     """
@@ -121,6 +114,7 @@ class PlanHoldout:
     target_s: float | None
     value_s: float | None
     capped_usd_per_month: float | None
+    capped_share: float | None
     saved: bool | None
 
 
@@ -215,8 +209,17 @@ def hold_out(
         target_s=limit_s,
         value_s=None if target is None else run.measured_s(target, cut_s),
         capped_usd_per_month=decision.run.usd_per_month() if decision.is_capped else None,
+        capped_share=_capped_share(decision),
         saved=_saved(plan, today, decision.is_capped),
     )
+
+
+def _capped_share(decision: PlanDecision) -> float | None:
+    """Return what a replay under a cap costs over the program; None where no cap holds."""
+    columns, whole = decision.run.columns, decision.bought.whole
+    part = TimePart(0.0, columns.bins.window_s)
+    usd = assigned_usd_per_h(columns, decision.assigned, whole.committed, part) * MONTH_H
+    return decision.run.usd_per_month() / usd if decision.is_capped and usd > 0 else None
 
 
 def _limits(limits: PlanLimits, target: TimeTarget | None, now_s: float) -> PlanLimits:
@@ -224,14 +227,6 @@ def _limits(limits: PlanLimits, target: TimeTarget | None, now_s: float) -> Plan
     if target is None or target.measure != MEAN_TIME:
         return limits
     return replace(limits, mean_time_s=target.limit(now_s), wait_s=0.0)
-
-
-def weights_in(columns: RouteColumns, part: TimePart) -> FloatArray:
-    """Return the share of a part of the time that each bin is; they add up to 1."""
-    edges = (np.arange(columns.bins.count + 1) * columns.bins.bin_s).clip(*part)
-    inside = np.diff(edges)
-    weights: FloatArray = inside / inside.sum()
-    return weights
 
 
 def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
@@ -290,40 +285,6 @@ def _tried(
         mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, part.begin_s, counted),
         p95_wait_s=run.measured_s(P95_WAIT_TARGET, part.begin_s, counted),
     )
-
-
-def assigned_usd_per_h(
-    columns: RouteColumns, assigned: AssignedJobs, committed: FloatArray, part: TimePart
-) -> float:
-    """Return the dollars an hour of the program in a part of the time, for jobs with routes."""
-    jobs, bins = columns.jobs, columns.bins
-    weights = weights_in(columns, part)
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    kind = np.where(assigned.column >= 0, kinds[assigned.column], "")
-    types = jobs.gpu_type.to_numpy()
-    services = columns.service_gpus
-    usd = 0.0
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        of_type = (types == gpu_type) & ~jobs.is_deferred
-        begin = jobs.submit_s[of_type]
-        held = bins.means(
-            begin + assigned.pool_from_s[of_type],
-            begin + assigned.time_s[of_type],
-            assigned.pool_gpus[of_type],
-        )
-        fixed = market.standing + committed[number]
-        held = held + services[number]
-        held = held + run_deferred(columns.arrived[number], columns.due[number], fixed - held)
-        usd += market.held_usd_per_h + committed[number] * (market.committed_usd or 0.0)
-        usd += float(np.maximum(0.0, held - fixed) @ weights) * (market.on_demand_usd or 0.0)
-        for name in (SPOT, SERVERLESS):
-            rows = of_type & (kind == name)
-            if rows.any():
-                first = jobs.submit_s[rows]
-                outside = bins.means(first, first + assigned.outside_s[rows], jobs.gpus[rows])
-                route = next(route for route in columns.routes if route.kind == name)
-                usd += float(outside @ weights) * outside_price(route, market)
-    return usd
 
 
 def _one_lever(

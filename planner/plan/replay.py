@@ -241,9 +241,8 @@ def replay_plan(
             raise UsageError(f"the plan cannot be replayed: {error}") from error
         except ValueError as error:
             if caps is not None:
-                of_type = f" {gpu_type}" if gpu_type else ""
-                why = f"under its cap of {cap:,.0f}{of_type} GPUs {error}"
-                raise InfeasibleError(why) from error
+                of_type = f" for {gpu_type}" if gpu_type else ""
+                raise InfeasibleError(f"{error} under its cap{of_type}") from error
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error

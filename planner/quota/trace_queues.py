@@ -15,6 +15,7 @@ from gpuplan.planner.quota.kai_model import KaiModel
 from gpuplan.planner.quota.model import QuotaModel
 from gpuplan.planner.runs.trace_jobs import (
     OF_QUEUES,
+    PREEMPTIBLE,
     QUEUE_COLUMNS,
     RECORDED_PRIORITY,
     TraceJobs,
@@ -140,7 +141,8 @@ def kai_jobs(jobs: TraceJobs, model: KaiModel, fixed_priority: int) -> KaiQueued
     Args:
         jobs: with the columns of `OF_QUEUES`.
         model: the site.
-        fixed_priority: jobs of this priority or a higher one cannot be evicted.
+        fixed_priority: jobs of this priority or a higher one cannot be evicted, where the trace
+            does not say of a job whether it can.
 
     Raises:
         UsageError: a job names no queue of the site.
@@ -151,6 +153,8 @@ def kai_jobs(jobs: TraceJobs, model: KaiModel, fixed_priority: int) -> KaiQueued
     if table[RECORDED_PRIORITY].null_count() == table.height:
         priority = priority + TRAIN_PRIORITY
     fixed = priority >= fixed_priority
+    preemptible = table[PREEMPTIBLE].fill_null("").to_numpy()
+    fixed = (fixed & (preemptible != "true")) | (preemptible == "false")
     sizes = np.array(model.site.node_gpus)
     made = KaiJobs.of_gpus(
         queue, priority, fixed.astype(np.int64), -(-work.submit_us // MICROS),

@@ -42,7 +42,10 @@ QUEUE_COLUMNS = (
 )
 """Columns that may say in which queue of a site a job waits; the first that names one counts."""
 RECORDED_PRIORITY = "recorded_priority"
-OF_QUEUES = (*QUEUE_COLUMNS, RECORDED_PRIORITY, "priority", "gpu_type", "num_workers")
+PREEMPTIBLE = "preemptible"
+OF_QUEUES = (
+    *QUEUE_COLUMNS, RECORDED_PRIORITY, PREEMPTIBLE, "priority", "gpu_type", "num_workers",
+)  # fmt: skip
 """Columns for policies that replay the queues of a site, where a trace has them."""
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_order import (
     first_victim,
@@ -11,32 +13,35 @@ from gpuplan.simkit.quota.kai_order import (
 )
 from gpuplan.simkit.quota.kai_share import (
     ALLOCATED,
-    BEFORE,
     DESERVED,
+    EVICTABLE,
+    EXCESS,
     FAIR,
     FIXED,
+    LARGEST,
     POPPED,
-    REMAINING,
 )
 from gpuplan.simkit.quota.kai_state import (
+    ABOVE,
     ACTIVE_COUNT,
     ALL_FUTURE,
-    BATCH_ABOVE,
-    BATCH_APART,
-    BATCH_END,
+    APART,
     BATCH_JOB,
-    BATCH_OUT,
-    BATCH_TASK,
     CHILD_FIRST,
     CHILD_LAST,
+    CLASS_FIXED,
+    CLASS_NEED,
+    CLASS_PRIORITY,
+    CLASS_QUEUE,
+    CLASS_SHAPE,
+    CLASS_SIZE,
+    CLASS_WANTED,
     FUTURE,
     IS_VICTIM,
     JOB_ACTIVE,
     JOB_FIRST,
-    JOB_FIXED,
     JOB_GATHERED,
     JOB_LAST,
-    JOB_MARKS,
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
@@ -55,18 +60,17 @@ from gpuplan.simkit.quota.kai_state import (
     PREEMPT_SHIELD,
     RECLAIM_SHIELD,
     SECTION,
-    SETTLED,
     SEVERAL,
+    SHAPE_FAILED,
+    SHAPE_HOPEFUL,
     SHIELD,
-    TASK_LEAVING,
     TASK_NODE,
     TASK_RUNNING,
     TASK_STATE,
+    UPWARDS,
     VERSION,
     allocatable,
     fits_queue,
-    need_of,
-    tasks_wanted,
     within_deserved,
 )
 
@@ -75,79 +79,73 @@ ANY_PRIORITY = 1 << 60
 
 
 @borrowing_helper
-def first_apart(tree: Any, q: int, other: int) -> tuple[int, int]:
-    """Return the first ancestors of two leaf queues, from the root down, that differ."""
-    a, b = q, other
-    depth = other_depth = 0
-    node = q
-    while tree[node, PARENT] >= 0:
-        node = tree[node, PARENT]
-        depth += 1
-    node = other
-    while tree[node, PARENT] >= 0:
-        node = tree[node, PARENT]
-        other_depth += 1
-    while depth > other_depth:
-        a = tree[a, PARENT]
-        depth -= 1
-    while other_depth > depth:
-        b = tree[b, PARENT]
-        other_depth -= 1
-    while tree[a, PARENT] != tree[b, PARENT]:
-        a, b = tree[a, PARENT], tree[b, PARENT]
-    return a, b
-
-
-@borrowing_helper
-def may_search(state: Any, j: int, action: int) -> bool:
-    """Return whether a pending job may look for victims, and might find enough."""
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    need, q = need_of(jobs, j), jobs[j, JOB_QUEUE]
+def may_search(state: Any, kind: int, action: int) -> bool:
+    """Return whether pending jobs of a class may look for victims, and might find enough."""
+    classes, queues, tree = state.classes, state.queues, state.tree
+    need, q = float(classes[kind, CLASS_NEED]), classes[kind, CLASS_QUEUE]
+    fixed = classes[kind, CLASS_FIXED]
     missing = need - state.count[ALL_FUTURE]
     if action == CONSOLIDATE:
         return (
-            not jobs[j, JOB_FIXED]
+            not fixed
             and missing <= 0
-            and fits_queue(state, j, need)
-            and _might_move(state, j)
+            and fits_queue(state, q, fixed, need)
+            and _might_move(state, kind)
         )
     if action == RECLAIM:
         if queues[q, ALLOCATED] + need > queues[q, FAIR]:
             return False
-        if jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
+        if fixed and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
-        return _might_reclaim(state, q, need, missing) and might_make_room(state, j, action)
+        return _might_gain(state, kind)
     last = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
-    if (
-        last < tree[q, SECTION]
-        or jobs[state.lists[last, LIST_ACTIVE], JOB_PRIORITY] >= jobs[j, JOB_PRIORITY]
-        or queues[q, ALLOCATED] - queues[q, FIXED] < missing
-    ):
+    if last < tree[q, SECTION] or queues[q, ALLOCATED] - queues[q, FIXED] < missing:
         return False
-    while q >= 0 and jobs[j, JOB_FIXED]:
+    if state.jobs[state.lists[last, LIST_ACTIVE], JOB_PRIORITY] >= classes[kind, CLASS_PRIORITY]:
+        return False
+    while q >= 0 and fixed:
         if not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
         q = tree[q, PARENT]
-    return might_make_room(state, j, action)
+    return _might_make_room(state, kind, action)
 
 
 @borrowing_helper
-def mark_victims(state: Any, j: int, action: int) -> int:
+def _might_gain(state: Any, kind: int) -> bool:
+    """Return whether jobs of a class might reclaim enough; those of other priorities fare alike."""
+    classes = state.classes
+    need, shape = float(classes[kind, CLASS_NEED]), classes[kind, CLASS_SHAPE]
+    if classes[shape, SHAPE_FAILED] == state.count[VERSION]:
+        return False
+    if classes[shape, SHAPE_HOPEFUL] == state.count[VERSION]:
+        return True
+    missing = need - state.count[ALL_FUTURE]
+    may = _might_reclaim(state, classes[kind, CLASS_QUEUE], need, missing) and _might_make_room(
+        state, kind, RECLAIM
+    )
+    classes[shape, SHAPE_HOPEFUL if may else SHAPE_FAILED] = state.count[VERSION]
+    return may
+
+
+@borrowing_helper
+def mark_victims(state: Any, kind: int, action: int) -> int:
     """Mark the queues with possible victims of a search; returns which priority is none's."""
-    queues, tree, jobs = state.queues, state.tree, state.jobs
-    leaf, need = jobs[j, JOB_QUEUE], need_of(jobs, j)
+    queues, tree, classes = state.queues, state.tree, state.classes
+    leaf = classes[kind, CLASS_QUEUE]
+    if action == RECLAIM:
+        _mark_losing(state, leaf, float(classes[kind, CLASS_NEED]))
     for q in range(tree.shape[0] - 1):
-        queues[q, POPPED] = 0.0
+        queues[q, POPPED] = queues[q, EVICTABLE] = queues[q, LARGEST] = 0.0
         tree[q, SHIELD] = 0
         is_victim = tree[q, ACTIVE_COUNT] > 0
         if action == RECLAIM:
-            is_victim = is_victim and may_lose(state, leaf, q, need)
+            is_victim = is_victim and tree[q, APART] >= 0
             tree[q, SHIELD] = tree[q, RECLAIM_SHIELD]
         elif action == PREEMPT:
             is_victim = is_victim and q == leaf
             tree[q, SHIELD] = tree[q, PREEMPT_SHIELD]
         tree[q, IS_VICTIM] = is_victim
-    return jobs[j, JOB_PRIORITY] if action == PREEMPT else ANY_PRIORITY
+    return classes[kind, CLASS_PRIORITY] if action == PREEMPT else ANY_PRIORITY
 
 
 @borrowing_helper
@@ -156,6 +154,37 @@ def _loses(queues: Any, a: int, b: int, need: float) -> bool:
     if within_deserved(queues, a, queues[a, ALLOCATED] + need):
         return queues[b, DESERVED] >= 0 and queues[b, ALLOCATED] >= queues[b, DESERVED]  # type: ignore[no-any-return]
     return queues[b, ALLOCATED] > allocatable(queues, b)  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def _mark_losing(state: Any, leaf: int, need: float) -> None:
+    """Note from which siblings of the queues from a leaf up an amount may be reclaimed.
+
+    All queues below such a one, and it, are marked with it and with the queue that takes from it.
+    """
+    queues, tree = state.queues, state.tree
+    roots = tree.shape[0] - 1
+    for q in range(roots):
+        tree[q, APART] = -1
+    a = leaf
+    while a >= 0:
+        above = tree[a, PARENT] if tree[a, PARENT] >= 0 else roots
+        within = within_deserved(queues, a, queues[a, ALLOCATED] + need)
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            b = state.child[at]
+            if b == a or not _loses(queues, a, b, need):
+                continue
+            least = allocatable(queues, b)
+            if within and queues[b, DESERVED] >= 0:
+                least = min(least, queues[b, DESERVED])
+            tree[b, ABOVE], tree[b, APART] = a, b
+            queues[b, EXCESS] = queues[b, ALLOCATED] - least
+        a = tree[a, PARENT]
+    for i in range(roots - 1, -1, -1):
+        q = tree[i, UPWARDS]
+        above = tree[q, PARENT]
+        if above >= 0 and tree[q, APART] < 0:
+            tree[q, ABOVE], tree[q, APART] = tree[above, ABOVE], tree[above, APART]
 
 
 @borrowing_helper
@@ -198,6 +227,7 @@ def _list_moved(state: Any) -> None:
     victims = count = 0
     victim = first_victim(state, -1, ANY_PRIORITY)
     while victim >= 0 and victims < state.count[MOST_MOVED]:
+        batches[victims, BATCH_JOB] = victim
         victims += 1
         for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
             if tasks[task, TASK_STATE] == TASK_RUNNING:
@@ -210,15 +240,14 @@ def _list_moved(state: Any) -> None:
             state.queues[q, POPPED] += jobs[victim, JOB_ACTIVE] * jobs[victim, JOB_SIZE]
             q = tree[q, PARENT]
         victim = next_victim(state, jobs[victim, JOB_QUEUE], -1, ANY_PRIORITY)
-    for q in range(tree.shape[0] - 1):
-        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
-            jobs[state.lists[at, LIST_ACTIVE], JOB_GATHERED] = 0
+    for i in range(victims):
+        jobs[batches[i, BATCH_JOB], JOB_GATHERED] = 0
     state.count[MOVED], state.count[MOVED_AT] = count, state.count[VERSION]
 
 
 @borrowing_helper
-def _might_move(state: Any, j: int) -> bool:
-    """Return whether a consolidation might make room for a job, as far as node sizes tell.
+def _might_move(state: Any, kind: int) -> bool:
+    """Return whether a consolidation might make room for a class, as far as node sizes tell.
 
     A moved task takes at least as much room for tasks of the job as what it holds would give. Jobs
     of which a part is evicted at a time may have another order of victims.
@@ -227,13 +256,13 @@ def _might_move(state: Any, j: int) -> bool:
         return True
     if state.count[MOVED_AT] != state.count[VERSION]:
         _list_moved(state)
-    size = state.jobs[j, JOB_SIZE]
+    size = state.classes[kind, CLASS_SIZE]
     if size >= state.rooms.size:
         return False
     if state.moved[size, MOVED_FOR] != state.count[VERSION]:
         state.moved[size, MOVED_FOR] = state.count[VERSION]
         state.moved[size, MOVED_SLOTS] = _slots_if_moved(state, size)
-    return state.moved[size, MOVED_SLOTS] >= tasks_wanted(state.jobs, j)  # type: ignore[no-any-return]
+    return state.moved[size, MOVED_SLOTS] >= state.classes[kind, CLASS_WANTED]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -255,23 +284,43 @@ def _slots_if_moved(state: Any, size: int) -> int:
 
 
 @borrowing_helper
-def may_lose(state: Any, q: int, other: int, need: float) -> bool:
-    """Return whether a queue may reclaim an amount from another."""
-    if q == other:
-        return False
-    a, b = first_apart(state.tree, q, other)
-    return _loses(state.queues, a, b, need)
+def _lost_slots(queues: Any, b: int, size: int) -> int:
+    """Return for how many tasks of a size there is room at most where a queue lost victims.
+
+    It loses them while it has more than its least: all but the last are less than its excess.
+    """
+    if queues[b, EXCESS] <= 0:
+        return 0
+    most = np.ceil(queues[b, EXCESS] / size) - 1.0 + queues[b, LARGEST]
+    return int(min(queues[b, EVICTABLE], most))
 
 
 @borrowing_helper
-def might_make_room(state: Any, j: int, action: int) -> bool:
-    """Return whether a job would have room with all possible victims of a search gone."""
+def more_lost(state: Any, victim: int, count: int, size: int) -> int:
+    """Count a batch of tasks as evictable; returns how many more of a size may have their room."""
+    queues, b = state.queues, state.tree[state.jobs[victim, JOB_QUEUE], APART]
+    before = _lost_slots(queues, b, size)
+    slots = float(count * (state.jobs[victim, JOB_SIZE] // size))
+    queues[b, EVICTABLE] += slots
+    queues[b, LARGEST] = max(queues[b, LARGEST], slots)
+    return _lost_slots(queues, b, size) - before
+
+
+@borrowing_helper
+def _might_make_room(state: Any, kind: int, action: int) -> bool:
+    """Return whether a job of a class would have room with all possible victims gone."""
     jobs, tasks, nodes, tree = state.jobs, state.tasks, state.nodes, state.tree
-    most_priority = mark_victims(state, j, action)
-    size, slots, listed = jobs[j, JOB_SIZE], -tasks_wanted(jobs, j), 0
+    begin, end = 0, tree.shape[0] - 1
+    if action == PREEMPT:
+        begin = state.classes[kind, CLASS_QUEUE]
+        end, most_priority = begin + 1, state.classes[kind, CLASS_PRIORITY]
+        tree[begin, IS_VICTIM] = 1
+    else:
+        most_priority = mark_victims(state, kind, action)
+    size, slots, listed = state.classes[kind, CLASS_SIZE], -state.classes[kind, CLASS_WANTED], 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
-    for q in range(tree.shape[0] - 1):
+    for q in range(begin, end):
         if slots >= 0:
             break
         if not tree[q, IS_VICTIM]:
@@ -280,82 +329,19 @@ def might_make_room(state: Any, j: int, action: int) -> bool:
             victim = state.lists[at, LIST_ACTIVE]
             if jobs[victim, JOB_PRIORITY] >= most_priority:
                 continue
+            count, take = 0, jobs[victim, JOB_SIZE] // size if action == RECLAIM else 0
             for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
                 if tasks[task, TASK_STATE] == TASK_RUNNING:
                     node = tasks[task, TASK_NODE]
                     if nodes[node, NODE_FREED] == 0:
                         nodes[listed, NODE_ORDER] = node
                         listed += 1
-                    slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                    slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size + take
                     nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                     slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                    count += 1
+            if action == RECLAIM:
+                slots += more_lost(state, victim, count, size)
     for i in range(listed):
         nodes[nodes[i, NODE_ORDER], NODE_FREED] = 0
-    return slots >= 0
-
-
-@borrowing_helper
-def _lost(state: Any, b: int) -> int:
-    """Return how many tasks of a batch have no place any more."""
-    first = state.batches[b - 1, BATCH_END] if b else 0
-    count = 0
-    for i in range(first, state.batches[b, BATCH_END]):
-        count += state.tasks[state.batches[i, BATCH_TASK], TASK_STATE] == TASK_LEAVING
-    return count
-
-
-@borrowing_helper
-def may_be_lost(state: Any, j: int, action: int, batches: int, need: float) -> bool:
-    """Return whether all settled victims that have no place may be lost.
-
-    What is lost up to each one is subtracted from the amounts `REMAINING`. More that is lost makes
-    no choice valid that is not.
-    """
-    if action == PREEMPT:
-        return True
-    if action == CONSOLIDATE:
-        return False
-    jobs, queues, tree = state.jobs, state.queues, state.tree
-    for q in range(queues.shape[0]):
-        queues[q, REMAINING] = queues[q, BEFORE]
-    for b in range(batches):
-        victim = state.batches[b, BATCH_JOB]
-        if not state.batches[b, BATCH_OUT] or not jobs[victim, JOB_MARKS] & SETTLED:
-            continue
-        count = _lost(state, b)
-        if count == 0:
-            continue
-        a, other = state.batches[b, BATCH_ABOVE], state.batches[b, BATCH_APART]
-        is_over = queues[other, REMAINING] > allocatable(queues, other)
-        if not is_over and not (
-            within_deserved(queues, a, queues[a, BEFORE] + need)
-            and not within_deserved(queues, other, queues[other, REMAINING])
-        ):
-            return False
-        q = jobs[victim, JOB_QUEUE]
-        while q >= 0:
-            queues[q, REMAINING] -= count * jobs[victim, JOB_SIZE]
-            q = tree[q, PARENT]
-    return True
-
-
-@borrowing_helper
-def keeps_balance(state: Any, j: int, need: float) -> bool:
-    """Return whether no queue above a reclaiming job gets a larger share than one that lost."""
-    queues, tree = state.queues, state.tree
-    q = state.jobs[j, JOB_QUEUE]
-    while q >= 0:
-        fair = queues[q, FAIR]
-        held = queues[q, REMAINING] + need
-        ratio = held / fair if fair > 0 else (1e300 if held > 0 else 0.0)
-        above = tree[q, PARENT] if tree[q, PARENT] >= 0 else queues.shape[0]
-        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
-            other = state.child[at]
-            if other == q:
-                continue
-            if queues[other, REMAINING] == queues[other, BEFORE] or queues[other, FAIR] <= 0:
-                continue
-            if ratio > 1 and ratio >= queues[other, REMAINING] / queues[other, FAIR]:
-                return False
-        q = tree[q, PARENT]
-    return True
+    return bool(slots >= 0)

@@ -8,17 +8,17 @@ from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
     CLASS_COUNT,
-    CLASS_JOB,
     CLASS_NEED,
     CLASS_PLACE,
+    CLASS_SIZE,
+    CLASS_WANTED,
     CLASSES,
+    CURSOR,
     IN_ACTIVE,
     IN_PENDING,
     JOB_ACTIVE,
-    JOB_AFTER,
     JOB_AGE,
     JOB_ALIVE,
-    JOB_BEFORE,
     JOB_CLASS,
     JOB_FIXED,
     JOB_FULL,
@@ -27,13 +27,15 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_PENDING,
     JOB_PRIORITY,
     JOB_QUEUE,
+    KEEPS_PLACE,
     LIST_ACTIVE,
     LIST_CLASSES,
     LIST_KIND,
     LIST_PENDING,
+    NO_CLASS,
     PENDING_COUNT,
     SECTION,
-    need_of,
+    tasks_wanted,
 )
 
 
@@ -86,18 +88,28 @@ def put_into(state: Any, j: int, column: int, count: int) -> None:
 
 
 @borrowing_helper
+def _place_of(state: Any, j: int, column: int, count: int) -> int:
+    """Return where a job is in a list of its queue."""
+    jobs = state.jobs
+    q = jobs[j, JOB_QUEUE]
+    low = state.tree[q, SECTION]
+    high = low + state.tree[q, count] - 1
+    while low < high:
+        middle = (low + high) >> 1
+        if _listed_before(jobs, state.lists[middle, column], j):
+            low = middle + 1
+        else:
+            high = middle
+    return low  # type: ignore[no-any-return]
+
+
+@borrowing_helper
 def take_out(state: Any, j: int, column: int, count: int) -> None:
     """Take a job out of a list of its queue."""
     jobs, lists = state.jobs, state.lists
     q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
-    last = high = low + state.tree[q, count] - 1
-    while low < high:
-        middle = (low + high) >> 1
-        if _listed_before(jobs, lists[middle, column], j):
-            low = middle + 1
-        else:
-            high = middle
+    last = state.tree[q, SECTION] + state.tree[q, count] - 1
+    low = _place_of(state, j, column, count)
     while low < last:
         lists[low, column] = lists[low + 1, column]
         if column == LIST_PENDING:
@@ -112,7 +124,8 @@ def unlist(state: Any, j: int) -> None:
     listed = state.jobs[j, JOB_LISTED]
     if listed & IN_PENDING:
         take_out(state, j, LIST_PENDING, PENDING_COUNT)
-        _leave_class(state, j)
+        if not listed & KEEPS_PLACE:
+            _leave_class(state, state.jobs[j, JOB_CLASS])
     if listed & IN_ACTIVE:
         take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
     state.jobs[j, JOB_LISTED] = 0
@@ -121,8 +134,26 @@ def unlist(state: Any, j: int) -> None:
 @borrowing_helper
 def relist(state: Any, j: int) -> None:
     """Put a job where it belongs after its tasks changed."""
-    unlist(state, j)
-    enlist(state, j)
+    jobs = state.jobs
+    if jobs[j, JOB_LISTED] & KEEPS_PLACE and jobs[j, JOB_ACTIVE] == 0 and jobs[j, JOB_PENDING] > 0:
+        at = _place_of(state, j, LIST_PENDING, PENDING_COUNT)
+        state.lists[at, LIST_KIND] = jobs[j, JOB_CLASS]
+        _join_class(state, j)
+        jobs[j, JOB_LISTED] = IN_PENDING
+    else:
+        unlist(state, j)
+        enlist(state, j)
+
+
+@borrowing_helper
+def keep_place(state: Any, j: int) -> None:
+    """Pass the next pending job of its queue, which this round placed, until the round ends.
+
+    It may have to wait on then, where it was: moving those after it there and back is saved.
+    """
+    state.lists[state.tree[state.jobs[j, JOB_QUEUE], CURSOR], LIST_KIND] = NO_CLASS
+    state.jobs[j, JOB_LISTED] |= KEEPS_PLACE
+    _leave_class(state, state.jobs[j, JOB_CLASS])
 
 
 @borrowing_helper
@@ -144,33 +175,22 @@ def enlist(state: Any, j: int) -> None:
 
 @borrowing_helper
 def _join_class(state: Any, j: int) -> None:
-    """Put a job first among the pending ones of its class; list a class that had none."""
-    jobs, classes, lists = state.jobs, state.classes, state.lists
+    """Count a job among the pending ones of its class; list a class that had none."""
+    jobs, classes = state.jobs, state.classes
     kind = jobs[j, JOB_CLASS]
     if classes[kind, CLASS_COUNT] == 0:
         classes[kind, CLASS_PLACE] = state.count[CLASSES]
-        lists[state.count[CLASSES], LIST_CLASSES] = kind
+        state.lists[state.count[CLASSES], LIST_CLASSES] = kind
         state.count[CLASSES] += 1
-        jobs[j, JOB_AFTER] = -1
-    else:
-        first = classes[kind, CLASS_JOB]
-        jobs[j, JOB_AFTER], jobs[first, JOB_BEFORE] = first, j
-    jobs[j, JOB_BEFORE] = -1
-    classes[kind, CLASS_JOB], classes[kind, CLASS_NEED] = j, int(need_of(jobs, j))
+    classes[kind, CLASS_WANTED] = tasks_wanted(jobs, j)
+    classes[kind, CLASS_NEED] = classes[kind, CLASS_WANTED] * classes[kind, CLASS_SIZE]
     classes[kind, CLASS_COUNT] += 1
 
 
 @borrowing_helper
-def _leave_class(state: Any, j: int) -> None:
-    """Take a job out of the pending ones of its class; a class that has none is listed no more."""
-    jobs, classes, lists = state.jobs, state.classes, state.lists
-    kind, before, after = jobs[j, JOB_CLASS], jobs[j, JOB_BEFORE], jobs[j, JOB_AFTER]
-    if after >= 0:
-        jobs[after, JOB_BEFORE] = before
-    if before >= 0:
-        jobs[before, JOB_AFTER] = after
-    else:
-        classes[kind, CLASS_JOB] = after
+def _leave_class(state: Any, kind: int) -> None:
+    """Count one less among the pending jobs of a class; one that has none is listed no more."""
+    classes, lists = state.classes, state.lists
     classes[kind, CLASS_COUNT] -= 1
     if classes[kind, CLASS_COUNT] == 0:
         state.count[CLASSES] -= 1

@@ -17,6 +17,8 @@ from gpuplan.simkit.quota.kai_state import (
     BEST_REPLACE,
     CHILD_FIRST,
     CHILD_LAST,
+    CLASS_BEGIN,
+    CLASS_END,
     CLASS_FAILED,
     CLASS_LEFT,
     CLASS_NEED,
@@ -36,6 +38,8 @@ from gpuplan.simkit.quota.kai_state import (
     LIST_ACTIVE,
     LIST_KIND,
     LIST_PENDING,
+    NEXT_NEED,
+    NO_CLASS,
     PARENT,
     PENDING_COUNT,
     RANK_PLACE,
@@ -49,7 +53,6 @@ from gpuplan.simkit.quota.kai_state import (
     VICTIM_CURSOR,
     allocatable,
     is_shielded,
-    need_of,
     within_deserved,
 )
 
@@ -65,10 +68,10 @@ def _dominant(held: float, capacity: float, everything: float) -> float:
 
 
 @borrowing_helper
-def _need(jobs: Any, j: int, mode: int) -> float:
-    """Return the GPUs that a job would take next."""
+def _need(tree: Any, jobs: Any, q: int, j: int, mode: int) -> float:
+    """Return the GPUs that the best job below a queue would take next."""
     if mode == PLACING:
-        return need_of(jobs, j)
+        return float(tree[q, NEXT_NEED])
     if mode == REPLACING:
         return float(max(1, jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]) * jobs[j, JOB_SIZE])
     return 0.0
@@ -87,7 +90,7 @@ def _rank(tree: Any, queues: Any, jobs: Any, q: int, mode: int, everything: floa
     if j < 0:
         return
     held, capacity = queues[q, ALLOCATED], allocatable(queues, q)
-    need = _need(jobs, j, mode)
+    need = _need(tree, jobs, q, j, mode)
     # 0 or more with something wanted; higher priorities; those that may hold what they would hold.
     rank = 0 if within_deserved(queues, q, held + need) else 1 << 61
     rank -= 2 * int(queues[q, PRIORITY])
@@ -114,15 +117,20 @@ def _tie_before(tree: Any, queues: Any, q: int, other: int, everything: float) -
 @borrowing_helper
 def _first_pending(state: Any, q: int) -> int:
     """Return the first job of a queue that this action has not tried; -1: there is none."""
-    end = state.tree[q, SECTION] + state.tree[q, PENDING_COUNT]
-    at = state.tree[q, CURSOR]
+    tree, lists, marks = state.tree, state.lists, state.count[SEVERAL] > 0
+    end = tree[q, SECTION] + tree[q, PENDING_COUNT]
+    at = tree[q, CURSOR]
     while at < end:
-        j = state.lists[at, LIST_PENDING]
-        if state.jobs[j, JOB_TRIED] != state.count[ACTION]:
+        if lists[at, LIST_KIND] != NO_CLASS and not (
+            marks and state.jobs[lists[at, LIST_PENDING], JOB_TRIED] == state.count[ACTION]
+        ):
             break
         at += 1
-    state.tree[q, CURSOR] = at
-    return state.lists[at, LIST_PENDING] if at < end else -1
+    tree[q, CURSOR] = at
+    if at == end:
+        return -1
+    tree[q, NEXT_NEED] = state.classes[lists[at, LIST_KIND], CLASS_NEED]
+    return lists[at, LIST_PENDING]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
@@ -180,6 +188,8 @@ def _pick(tree: Any, queues: Any, child: Any, q: int, mode: int, everything: flo
         if is_before != (mode == EVICTING):
             top = other
     tree[q, BEST_PLACE + mode] = tree[top, BEST_PLACE + mode] if top >= 0 else -1
+    if mode == PLACING and top >= 0:
+        tree[q, NEXT_NEED] = tree[top, NEXT_NEED]
 
 
 @borrowing_helper
@@ -212,6 +222,21 @@ def _look_at_all(state: Any, mode: int) -> int:
 
 
 @borrowing_helper
+def _all_fail(state: Any, q: int, need: int) -> bool:
+    """Pass all jobs left of a queue where all fail and need no more; returns whether it did."""
+    classes = state.classes
+    begin, end = state.tree[q, CLASS_BEGIN], state.tree[q, CLASS_END]
+    for kind in range(begin, end):
+        if classes[kind, CLASS_LEFT] > 0 and (
+            classes[kind, CLASS_FAILED] != state.count[VERSION] or classes[kind, CLASS_NEED] > need
+        ):
+            return False
+    for kind in range(begin, end):
+        classes[kind, CLASS_LEFT] = 0
+    return True
+
+
+@borrowing_helper
 def skip_failed(state: Any, q: int) -> None:
     """Pass the next job of a queue, of a class that fails, and those after it that fail as well.
 
@@ -222,8 +247,15 @@ def skip_failed(state: Any, q: int) -> None:
     action, version = state.count[ACTION], state.count[VERSION]
     marks = state.count[SEVERAL] > 0
     need = classes[lists[at, LIST_KIND], CLASS_NEED]
+    if not marks and end - at > tree[q, CLASS_END] - tree[q, CLASS_BEGIN]:
+        if _all_fail(state, q, need):
+            tree[q, CURSOR] = end
+            return
     while at < end:
         kind = lists[at, LIST_KIND]
+        if kind == NO_CLASS:
+            at += 1
+            continue
         if marks and state.jobs[lists[at, LIST_PENDING], JOB_TRIED] == action:
             at += 1
             continue

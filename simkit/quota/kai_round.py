@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.quota.kai_candidates import CONSOLIDATE, PREEMPT, RECLAIM, may_search
-from gpuplan.simkit.quota.kai_lists import enlist, relist
+from gpuplan.simkit.quota.kai_lists import enlist, keep_place, relist
 from gpuplan.simkit.quota.kai_order import (
     first_pending,
     next_pending,
@@ -19,24 +19,28 @@ from gpuplan.simkit.quota.kai_state import (
     ACTIVE_COUNT,
     ALL_CAPACITY,
     CAPACITY,
+    CHANGES,
     CHILD_FIRST,
     CHILD_LAST,
     CLASS_COUNT,
     CLASS_FAILED,
+    CLASS_FIXED,
     CLASS_HOPEFUL,
-    CLASS_JOB,
     CLASS_LEFT,
+    CLASS_NEED,
+    CLASS_QUEUE,
+    CLASS_SIZE,
+    CLASS_WANTED,
     CLASSES,
+    CURSOR,
     DIVIDED,
     FRESH,
     IDLE,
-    IN_PENDING,
     JOB_ACTIVE,
     JOB_ALIVE,
     JOB_CLASS,
     JOB_FIRST,
     JOB_LAST,
-    JOB_LISTED,
     JOB_MARKS,
     JOB_PENDING,
     JOB_QUEUE,
@@ -45,6 +49,7 @@ from gpuplan.simkit.quota.kai_state import (
     LIST_CLASSES,
     LOOKED,
     PENDING_COUNT,
+    SEVERAL,
     TASK_BATCH,
     TASK_LEAVING,
     TASK_NODE,
@@ -61,10 +66,8 @@ from gpuplan.simkit.quota.kai_state import (
     count_rooms,
     fits_nodes,
     fits_queue,
-    need_of,
     place_job,
     request,
-    tasks_wanted,
     touch,
 )
 from gpuplan.simkit.reference import by_reference
@@ -90,19 +93,22 @@ def _divide(state: Any, k: float) -> None:
 @borrowing_helper
 def _may_try(state: Any, kind: int, action: int) -> bool:
     """Return whether an action may place the jobs of a class, as far as a quick look tells."""
-    classes, version = state.classes, state.count[VERSION]
-    if classes[kind, CLASS_FAILED] == version:
+    classes = state.classes
+    if classes[kind, CLASS_FAILED] == state.count[VERSION]:
         return False
-    if classes[kind, CLASS_HOPEFUL] == version:
+    if classes[kind, CLASS_HOPEFUL] == state.count[CHANGES]:
         return True
-    j = classes[kind, CLASS_JOB]
     if action == ALLOCATE:
+        need, fixed = float(classes[kind, CLASS_NEED]), classes[kind, CLASS_FIXED]
         may = fits_nodes(
-            state, state.jobs[j, JOB_SIZE], tasks_wanted(state.jobs, j)
-        ) and fits_queue(state, j, need_of(state.jobs, j))
+            state, classes[kind, CLASS_SIZE], classes[kind, CLASS_WANTED]
+        ) and fits_queue(state, classes[kind, CLASS_QUEUE], fixed, need)
     else:
-        may = may_search(state, j, action)
-    classes[kind, CLASS_HOPEFUL if may else CLASS_FAILED] = version
+        may = may_search(state, kind, action)
+    if may:
+        classes[kind, CLASS_HOPEFUL] = state.count[CHANGES]
+    else:
+        classes[kind, CLASS_FAILED] = state.count[VERSION]
     return may
 
 
@@ -123,12 +129,19 @@ def _is_hopeless(state: Any, action: int) -> bool:
 
 
 @borrowing_helper
+def _begin_version(state: Any) -> None:
+    """Forget which classes failed."""
+    state.count[VERSION] += 1
+    state.count[CHANGES] += 1
+    state.count[LOOKED] = 0
+
+
+@borrowing_helper
 def _act(state: Any, action: int) -> None:
     """Try all pending jobs in order; jobs of a class fail alike until something changes."""
     jobs, classes = state.jobs, state.classes
     state.count[ACTION] += 1
-    state.count[VERSION] += 1
-    state.count[LOOKED] = 0
+    _begin_version(state)
     for i in range(state.count[CLASSES]):
         kind = state.lists[i, LIST_CLASSES]
         classes[kind, CLASS_LEFT] = classes[kind, CLASS_COUNT]
@@ -147,17 +160,22 @@ def _act(state: Any, action: int) -> None:
             if done:
                 touch(state, j)
                 jobs[j, JOB_MARKS] |= FRESH
-                relist(state, j)
-                is_tried = not jobs[j, JOB_LISTED] & IN_PENDING
+                is_tried = jobs[j, JOB_PENDING] == 0
+                if state.count[SEVERAL] == 0:
+                    keep_place(state, j)
+                else:
+                    relist(state, j)
+                state.count[CHANGES] += 1
         else:
             done = search(state, j, action)
-        if done:
-            state.count[VERSION] += 1
-            state.count[LOOKED] = 0
-        else:
+            if done:
+                _begin_version(state)
+        if not done:
             classes[kind, CLASS_FAILED] = state.count[VERSION]
         if is_tried:
             jobs[j, JOB_TRIED] = state.count[ACTION]
+            if not done and state.count[SEVERAL] == 0:
+                state.tree[q, CURSOR] += 1
             classes[kind, CLASS_LEFT] -= 1
         if _is_hopeless(state, action):
             return

@@ -8,13 +8,13 @@ from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_candidates import (
     ANY_PRIORITY,
     CONSOLIDATE,
+    PREEMPT,
     RECLAIM,
-    first_apart,
-    keeps_balance,
     mark_victims,
-    may_be_lost,
+    more_lost,
 )
 from gpuplan.simkit.quota.kai_lists import relist
+from gpuplan.simkit.quota.kai_losses import keeps_balance, may_be_lost
 from gpuplan.simkit.quota.kai_order import (
     first_again,
     first_victim,
@@ -29,7 +29,9 @@ from gpuplan.simkit.quota.kai_share import (
     POPPED,
 )
 from gpuplan.simkit.quota.kai_state import (
+    ABOVE,
     ALL_FUTURE,
+    APART,
     BATCH_ABOVE,
     BATCH_APART,
     BATCH_END,
@@ -39,6 +41,7 @@ from gpuplan.simkit.quota.kai_state import (
     FRESH,
     FUTURE,
     JOB_ACTIVE,
+    JOB_CLASS,
     JOB_FIRST,
     JOB_GATHERED,
     JOB_LAST,
@@ -86,10 +89,10 @@ def search(state: Any, j: int, action: int) -> bool:
     nodes, tree = state.nodes, state.tree
     need = need_of(jobs, j)
     missing = need - state.count[ALL_FUTURE]
-    below = mark_victims(state, j, action)
+    below = mark_victims(state, jobs[j, JOB_CLASS], action)
     size, wanted_tasks = jobs[j, JOB_SIZE], tasks_wanted(jobs, j)
     # How many tasks of the job would have room with all gathered victims gone; those that must be
-    # placed again take at least as much of it as tasks of the job would.
+    # placed again, as their queues may not lose them all, take as much as tasks of the job would.
     slots = 0
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
@@ -118,14 +121,16 @@ def search(state: Any, j: int, action: int) -> bool:
                 slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
                 nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
                 slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
-                if action == CONSOLIDATE:
+                if action != PREEMPT:
                     slots -= jobs[victim, JOB_SIZE] // size
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered
         if action == RECLAIM:
-            a, apart = first_apart(tree, jobs[j, JOB_QUEUE], jobs[victim, JOB_QUEUE])
-            state.batches[batches, BATCH_ABOVE], state.batches[batches, BATCH_APART] = a, apart
+            leaf = jobs[victim, JOB_QUEUE]
+            state.batches[batches, BATCH_ABOVE] = tree[leaf, ABOVE]
+            state.batches[batches, BATCH_APART] = tree[leaf, APART]
+            slots += more_lost(state, victim, count, size)
         batches += 1
         jobs[victim, JOB_GATHERED] += count
         missing -= count * jobs[victim, JOB_SIZE]
@@ -257,6 +262,20 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
         jobs[j, JOB_ACTIVE] -= count
         jobs[j, JOB_PENDING] += count
         add_to_queue(state, j, -float(count * jobs[j, JOB_SIZE]))
+    for b in range(batches):  # first out of their new places, which are the old ones of others
+        victim = state.batches[b, BATCH_JOB]
+        if not state.batches[b, BATCH_OUT]:
+            continue
+        first = state.batches[b - 1, BATCH_END] if b else 0
+        count = 0
+        for i in range(first, state.batches[b, BATCH_END]):
+            task = state.batches[i, BATCH_TASK]
+            if tasks[task, TASK_STATE] != TASK_LEAVING:
+                remove_task(state, victim, task)
+                count += 1
+        gone = state.batches[b, BATCH_END] - first - count
+        jobs[victim, JOB_ACTIVE] += gone
+        add_to_queue(state, victim, float(gone * jobs[victim, JOB_SIZE]))
     for b in range(batches):
         victim = state.batches[b, BATCH_JOB]
         if not state.batches[b, BATCH_OUT]:
@@ -264,14 +283,8 @@ def _undo(state: Any, j: int, batches: int, is_placed: bool) -> None:
         first = state.batches[b - 1, BATCH_END] if b else 0
         for i in range(first, state.batches[b, BATCH_END]):
             task = state.batches[i, BATCH_TASK]
-            if tasks[task, TASK_STATE] != TASK_LEAVING:
-                remove_task(state, victim, task)
-                jobs[victim, JOB_ACTIVE] -= 1
-                add_to_queue(state, victim, -float(jobs[victim, JOB_SIZE]))
             add_future(state, tasks[task, TASK_NODE], -jobs[victim, JOB_SIZE])
             tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_RUNNING, -1
-            jobs[victim, JOB_ACTIVE] += 1
-            add_to_queue(state, victim, float(jobs[victim, JOB_SIZE]))
 
 
 @borrowing_helper

@@ -18,7 +18,12 @@ from gpuplan.simkit.quota.kai_state import (
     CELLS,
     CHILD_FIRST,
     CHILD_LAST,
+    CLASS_BEGIN,
     CLASS_COLUMNS,
+    CLASS_END,
+    CLASS_QUEUE,
+    CLASS_SHAPE,
+    CLASS_SIZE,
     CREATED,
     JOB_CLASS,
     JOB_COLUMNS,
@@ -166,6 +171,14 @@ def empty_state(
     keys = np.column_stack((jobs[:, :4], sizes, apart))
     kinds, kind = np.unique(keys, axis=0, return_inverse=True)
     job_table[:, JOB_CLASS] = kind.reshape(-1)
+    classes = np.zeros((len(kinds), CLASS_COLUMNS), np.int64)
+    classes[:, CLASS_QUEUE : CLASS_SIZE + 1] = kinds[:, :4]
+    tree[:count, CLASS_BEGIN] = np.searchsorted(kinds[:, 0], np.arange(count))
+    tree[:count, CLASS_END] = np.searchsorted(kinds[:, 0], np.arange(count), "right")
+    _, first, shape = np.unique(
+        kinds[:, [0, 3, 4, 5]], axis=0, return_index=True, return_inverse=True
+    )
+    classes[:, CLASS_SHAPE] = first[shape.reshape(-1)]
     task_table = np.zeros((len(tasks), TASK_COLUMNS), np.int64)
     task_table[:, :4] = tasks
     nodes = np.zeros((capacity.size, NODE_COLUMNS), np.int64)
@@ -175,15 +188,16 @@ def empty_state(
     cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
     cells[SEVERAL] = (apart >= 0).sum()
     cells[SHIELDS] = (tree[:, [PREEMPT_SHIELD, RECLAIM_SHIELD]] > 0).sum()
+    rows = min(ROOMY_ROWS, int(capacity.max(initial=0)) + 1)
     return KaiState(
         queues=_queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
         tasks=task_table, nodes=nodes,
         lists=np.zeros((max(n, len(kinds)) + 1, LISTS), np.int64),
-        classes=np.zeros((len(kinds), CLASS_COLUMNS), np.int64),
+        classes=classes,
         batches=np.zeros((len(tasks) + 1, BATCH_COLUMNS), np.int64),
         rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64),
-        roomy=np.zeros((ROOMY_ROWS, -(-capacity.size // NODES_A_WORD)), np.int64),
+        roomy=np.zeros((rows, -(-capacity.size // NODES_A_WORD)), np.int64),
         moved=np.zeros((int(capacity.max(initial=0)) + 1, MOVED_COLUMNS), np.int64), count=cells,
     )  # fmt: skip
 

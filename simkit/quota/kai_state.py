@@ -26,38 +26,45 @@ IDLE, FUTURE, CAPACITY, NODE_ORDER, NODE_FREED, NODE_FIRST, NODE_HIT, NODE_NEW, 
 ) = range(11)  # fmt: skip
 # Columns of jobs; those from the active tasks on change. Alive: not finished. Tried: the last
 # action that tried the job. Full: whether it had as many active tasks as it needs when listed.
-# Logged: what it held in the log of changes. Before, after: its neighbors among the pending jobs of
-# its class.
+# Logged: what it held in the log of changes.
 (
     JOB_QUEUE, JOB_PRIORITY, JOB_FIXED, JOB_SIZE, JOB_LEAST, JOB_FIRST, JOB_LAST, JOB_AGE,
     JOB_CLASS, JOB_ACTIVE, JOB_PENDING, JOB_ALIVE, JOB_GATHERED, JOB_MARKS, JOB_TRIED, JOB_LISTED,
-    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_BEFORE, JOB_AFTER, JOB_COLUMNS,
-) = range(22)  # fmt: skip
+    JOB_FULL, JOB_EVICTIONS, JOB_LOGGED, JOB_COLUMNS,
+) = range(20)  # fmt: skip
 # Bits of `JOB_MARKS`: evicted and settled, changed in this round, has tasks that this round placed,
 # listed as a victim of which the tasks beyond those it needs are gathered.
 SETTLED, TOUCHED, FRESH, MOVED_DOWN = 1, 2, 4, 8
-# Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims.
-IN_PENDING, IN_ACTIVE = 1, 2
+# Bits of `JOB_LISTED`: it is in the list of pending jobs of its queue, in that of victims; it only
+# keeps its place among the pending ones, since this round placed it.
+IN_PENDING, IN_ACTIVE, KEEPS_PLACE = 1, 2, 4
+NO_CLASS = -1  # in the list of pending jobs: of one that only keeps its place
 # Columns of the tree, by queue; the last row stands for what is above all queues. Cursors are the
 # positions of the next job to place and of the next victim in the lists of a queue; the best are
-# the first jobs of each order below it, and ranks where queues with these come in it. Shields: for
+# the first jobs of each order below it, and ranks where queues with these come in it; next need:
+# GPUs that the first one to place would take. Above, apart: the first ancestors of the queue of a
+# reclaiming job and of this one that differ. Class begin, end: its classes. Shields: for
 # how many seconds after their start jobs are no victims of reclaim, of preempt, of this search.
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
     CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, RANK_PLACE, RANK_REPLACE,
-    RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, TREE_COLUMNS,
-) = range(21)  # fmt: skip
+    RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, ABOVE, APART,
+    NEXT_NEED, CLASS_BEGIN, CLASS_END, TREE_COLUMNS,
+) = range(26)  # fmt: skip
 # Columns of the lists: pending jobs, each with its class, and possible victims of each queue, in
 # sections by queue; jobs changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(6)
 # Columns of classes: jobs of one queue, priority, size and number of tasks that all start together;
-# or one job whose tasks do not. Job: one that is pending. Left: those not tried in this action.
-# Failed, hopeful: the last version at which none can be placed, or at which one might be.
-# Need: GPUs that each would take next.
+# or one job whose tasks do not. Count: its pending jobs. Left: those not tried in this action.
+# Failed: the last version at which none can be placed. Hopeful: the last change after which one
+# might be.
+# Wanted, need: tasks and GPUs that each would take next. Shape: the first class of this queue, size
+# and number of tasks, of which every priority finds as little to reclaim; failed or hopeful there.
 (
-    CLASS_JOB, CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, CLASS_NEED,
+    CLASS_QUEUE, CLASS_PRIORITY, CLASS_FIXED, CLASS_SIZE, CLASS_WANTED, CLASS_NEED, CLASS_SHAPE,
+    CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, SHAPE_FAILED, SHAPE_HOPEFUL,
     CLASS_COLUMNS,
-) = range(8)  # fmt: skip
+) = range(15)  # fmt: skip
 # Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
 # whether it is out in a simulation; the first queues above a pending job and it that differ; node
 # and size of the tasks that any consolidation might move.
@@ -70,11 +77,12 @@ LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(
 MOVED_SLOTS, MOVED_FOR, MOVED_COLUMNS = range(3)
 # Cells of `KaiState.count`. Several: jobs whose tasks do not all start together.
 # Time: of the round. Shields: queues with any. Looked: classes, first in the list, of which this
-# action can place no more jobs. Most gang: GPUs of the largest job.
+# action can place no more jobs. Most gang: GPUs of the largest job. Changes: placings and versions;
+# what allocate cannot place it cannot after another placing either, so that makes no new version.
 (
     ALL_FUTURE, ALL_CAPACITY, TOUCHED_JOBS, CLASSES, VERSION, ACTION, STAMP, DIVIDED,
-    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, MOST_GANG, CELLS,
-) = range(17)  # fmt: skip
+    MOST_MOVED, MOVED, MOVED_AT, SEVERAL, TIME, SHIELDS, LOOKED, MOST_GANG, CHANGES, CELLS,
+) = range(18)  # fmt: skip
 
 
 ROOMY_ROWS, NODES_A_WORD = 17, 62
@@ -158,14 +166,13 @@ def request(state: Any, j: int, amount: float) -> None:
 
 
 @borrowing_helper
-def fits_queue(state: Any, j: int, need: float) -> bool:
-    """Return whether the queues of a job have room for an amount."""
+def fits_queue(state: Any, q: int, fixed: int, need: float) -> bool:
+    """Return whether a queue and those above it have room for an amount, fixed or not."""
     queues = state.queues
-    q = state.jobs[j, JOB_QUEUE]
     while q >= 0:
         if queues[q, LIMIT] >= 0 and queues[q, ALLOCATED] + need > queues[q, LIMIT]:
             return False
-        if state.jobs[j, JOB_FIXED] and not within_deserved(queues, q, queues[q, FIXED] + need):
+        if fixed and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
         q = state.tree[q, PARENT]
     return True
@@ -303,7 +310,7 @@ def place_job(state: Any, j: int, from_victims: bool) -> bool:
     need = float(wanted * jobs[j, JOB_SIZE])
     if wanted == 0 or not fits_nodes(state, jobs[j, JOB_SIZE], wanted):
         return False
-    if not fits_queue(state, j, need):
+    if not fits_queue(state, jobs[j, JOB_QUEUE], jobs[j, JOB_FIXED], need):
         return False
     placed, waits = 0, False
     for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):

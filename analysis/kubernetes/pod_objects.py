@@ -1,0 +1,117 @@
+"""What is read of a Pod: what it is, what it asks for, and what became of its containers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+from msgspec import field as member
+
+from gpuplan.analysis.kubernetes.gpus import PodSpec
+from gpuplan.analysis.kubernetes.objects import KubeObject
+from gpuplan.analysis.kubernetes.times import StatusCondition
+
+
+class Owner(Struct, gc=False):
+    """What made an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+NO_OWNER = Owner()
+
+
+class PodMeta(Struct, gc=False):
+    """What an object is."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    created: datetime | None = member(name="creationTimestamp", default=None)
+    deleted: datetime | None = member(name="deletionTimestamp", default=None)
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owners: list[Owner] | None = member(name="ownerReferences", default=None)
+
+    @property
+    def owner(self) -> Owner:
+        """The controller; one without name where there is none."""
+        return next((owner for owner in self.owners or () if owner.controller), NO_OWNER)
+
+
+class _Terminated(Struct, gc=False):
+    started: datetime | None = member(name="startedAt", default=None)
+    finished: datetime | None = member(name="finishedAt", default=None)
+
+
+class _Running(Struct, gc=False):
+    started: datetime | None = member(name="startedAt", default=None)
+
+
+class _ContainerState(Struct, gc=False):
+    terminated: _Terminated | None = None
+    running: _Running | None = None
+
+
+class _ContainerStatus(Struct, gc=False):
+    state: _ContainerState | None = None
+    last: _ContainerState | None = member(name="lastState", default=None)
+
+
+class _ClaimStatus(Struct):
+    name: str = ""
+    claim: str | None = member(name="resourceClaimName", default=None)
+
+
+class PodStatus(Struct, gc=False):
+    """What became of a pod."""
+
+    phase: str = ""
+    reason: str | None = None
+    conditions: list[StatusCondition] | None = None
+    started: datetime | None = member(name="startTime", default=None)
+    containers: list[_ContainerStatus] | None = member(name="containerStatuses", default=None)
+    inits: list[_ContainerStatus] | None = member(name="initContainerStatuses", default=None)
+    claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
+
+    @property
+    def states(self) -> list[_ContainerState]:
+        """The present ones of all containers."""
+        return [item.state for item in self._of_containers if item.state is not None]
+
+    @property
+    def last_states(self) -> list[_ContainerState]:
+        """Those before the last restart of each container."""
+        return [item.last for item in self._of_containers if item.last is not None]
+
+    @property
+    def _of_containers(self) -> list[_ContainerStatus]:
+        return [*(self.containers or ()), *(self.inits or ())]
+
+
+class Pod(Struct, gc=False):
+    """A pod, without what it runs."""
+
+    metadata: PodMeta
+    spec: PodSpec = member(default_factory=PodSpec)
+    status: PodStatus | None = None
+
+
+AS_POD = msgspec.json.Decoder(Pod)
+
+
+class _Named(Struct):
+    metadata: PodMeta
+
+
+_AS_NAMED = msgspec.json.Decoder(_Named)
+
+
+def labels_of(item: KubeObject) -> Mapping[str, str]:
+    """Return the labels of an object. Raises ValueError where it cannot be read."""
+    return item.read(_AS_NAMED).metadata.labels or {}
