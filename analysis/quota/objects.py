@@ -113,7 +113,7 @@ def _versions_in(file: Path) -> Iterable[list[KubeObject]]:
         raise InputError(
             file, refused.found or "", row=refused.row, expected=refused.expected, hint=COMMAND
         )
-    return versions(objects.objects).values()
+    return versions(objects.objects)
 
 
 def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
