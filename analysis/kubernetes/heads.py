@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from functools import lru_cache
+from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.reading.source import Head, Source, SourceStream
 
 KUEUE = "kueue.x-k8s.io"
 WORKLOADS = (
@@ -53,6 +55,18 @@ def refuse_without_workloads(head: Head) -> None:
         expected="Workloads and their queues, which calibrate, whatif and eta replay",
         hint=WORKLOADS,
     )
+
+
+def refuse_other_objects(path: Path) -> None:
+    """Refuse a file as `refuse_without_workloads`; raises `InputError`."""
+    if path.is_file():
+        refuse_without_workloads(head_of(path))
+
+
+def head_of(path: Path) -> Head:
+    """Return the first bytes of a file. Raises `InputError` where it cannot be read."""
+    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+        return Head(path, stream.head)
 
 
 @lru_cache(maxsize=8)

@@ -20,7 +20,7 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
-from gpuplan.analysis.kubernetes.heads import is_of_kueue, refuse_without_workloads
+from gpuplan.analysis.kubernetes.heads import head_of, is_of_kueue
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
@@ -45,7 +45,7 @@ from gpuplan.analysis.quota.pod_sets import (
     pod_group,
 )
 from gpuplan.analysis.quota.workload_texts import WorkloadText
-from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.reading.source import Source, SourceStream
 from gpuplan.analysis.storage.files import existing_file, not_a_device
 
 WORKLOAD = "Workload"
@@ -109,18 +109,7 @@ def is_kueue_dump(path: Path) -> bool:
     """
     if not path.is_file():
         return False
-    return is_of_kueue(_head(path))
-
-
-def refuse_other_objects(path: Path) -> None:
-    """Refuse a file with objects of Kubernetes that are none of Kueue. Raises `InputError`."""
-    if path.is_file():
-        refuse_without_workloads(_head(path))
-
-
-def _head(path: Path) -> Head:
-    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
-        return Head(path, stream.head)
+    return is_of_kueue(head_of(path))
 
 
 def read_kueue_log(path: Path) -> KueueLog:

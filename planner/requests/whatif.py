@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.analysis.kubernetes.heads import refuse_other_objects
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
@@ -278,7 +279,6 @@ class WhatIfRequest(SiteRequest):
 
     def check(self) -> None:
         """Check everything but the log. Raises `InputError` or `UsageError`."""
-        from gpuplan.analysis.quota.workloads import refuse_other_objects
         from gpuplan.planner.site.pairs import check_groups
 
         if self.is_of_kueue:

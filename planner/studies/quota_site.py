@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.heads import refuse_other_objects
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.objects import COMMAND
 from gpuplan.analysis.quota.workloads import (
     KueueLog,
     is_kueue_dump,
     read_kueue_log,
-    refuse_other_objects,
 )
 from gpuplan.analysis.site.log import refuse_trace_of_dump, trace_provenance
 from gpuplan.analysis.storage.files import existing_file, is_parquet
