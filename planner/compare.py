@@ -105,7 +105,7 @@ class PolicyOutcome:
         ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
         simulation: the replay itself, where it is kept.
         match: its waits and those of the log; None where the log has too few.
-        loop, apart: as `gpuplan.planner.runs.simulation.Simulation` has them.
+        loop, apart, site_gpus: as `gpuplan.planner.runs.simulation.Simulation` has them.
     """
 
     label: str
@@ -122,6 +122,7 @@ class PolicyOutcome:
     match: WaitMatch | None = field(default=None, compare=False)
     loop: str = ""
     apart: Mapping[str, int] = field(default_factory=dict)
+    site_gpus: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +194,7 @@ class PolicyComparison:
         if kept is None:
             return ()
         is_all = len(kept.apart) > 1
-        site = 0 if sum(kept.apart.values()) == kept.results.gpus else kept.results.gpus
+        site = None if sum(kept.apart.values()) == kept.site_gpus else kept.site_gpus
         return tuple(
             run for run in self.outcomes if not run.apart and (is_all or run.results.gpus == site)
         )
@@ -340,6 +341,7 @@ def _replayed(
         match=paired_waits(jobs, waited_s).summary(),
         loop=run.loop,
         apart=run.apart,
+        site_gpus=run.site_gpus,
     )
 
 

@@ -128,6 +128,19 @@ def test_a_peak_that_the_nodes_of_the_log_cannot_have_had_is_not_todays_cluster(
     assert "jobs held up to 16 A100 GPUs at once, more than the 8 of the 2 nodes" in err
 
 
+def test_gpu_types_of_few_jobs_each_are_replayed_where_they_count_together(gpuplan, tmp_path):
+    # Of two types 15 jobs, each on all 4 GPUs of its type for an hour, one every 1,000 s: job i
+    # waits i times 2,600 s. Fewer than 20 jobs of a type, and 30 in all.
+    submit, wait = [1000.0 * i for i in range(15)], [2600.0 * i for i in range(15)]
+    trace = write_trace(
+        tmp_path / "t.parquet", submit_s=submit * 2, duration_s=[3600.0] * 30, num_gpus=[4] * 30,
+        queue_s=wait * 2, gpu_type=["A100"] * 15 + ["H100"] * 15,
+    )  # fmt: skip
+    fidelity = results_of(gpuplan, "size", trace, "--target", "p95_wait <= 20h")["fidelity"]
+    assert (fidelity["verdict"], fidelity["cluster_gpus"], fidelity["jobs"]) == ("agrees", 8, 30)
+    assert fidelity["replayed_mean_wait_s"] == fidelity["recorded_mean_wait_s"] == 2600 * 7
+
+
 def test_changed_or_sampled_jobs_are_not_those_of_the_log():
     log, drawn = Provenance(source_format="slurm"), Provenance(source_format="synthetic")
     assert why_not_today(Selection(), log) == ""

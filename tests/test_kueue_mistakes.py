@@ -6,7 +6,8 @@ from support_kueue import cluster_queue, cohort, local_queue, workload, write_li
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.quota.workloads import read_kueue_log
-from gpuplan.planner.quota_twin.changes import read_quota_change
+from gpuplan.planner.quota.model import total_gpus
+from gpuplan.planner.quota_twin.changes import combined_changes, read_quota_change
 from gpuplan.planner.quota_twin.what_if import check_quota_groups
 
 SITE = [cluster_queue("team-a-cq", 8, None), local_queue("team-a", "team-a-cq")]
@@ -85,3 +86,42 @@ def test_amounts_and_levels_that_are_none(tmp_path):
     assert group["flavors"][0]["resources"][0]["nominalQuota"] == "5"
     with pytest.raises(UsageError, match=r"got 'events'\n  next: gpuplan calibrate"):
         check_quota_groups("queue", "events")
+
+
+def test_a_local_queue_of_no_queue_is_refused(tmp_path):
+    objects = [*SITE, cluster_queue("team-b-cq", 8, None)]
+    site = read_quota_site(write_list(tmp_path / "s.json", objects))
+    key = "localqueue.team-a/main.clusterQueue"
+    with pytest.raises(UsageError, match=r"no clusterqueue ghost; expected one of team-a-cq, team"):
+        read_quota_change("set", f"{key}=ghost").changed(site)
+    with pytest.raises(UsageError, match=r"no clusterqueue team-c-cq \(did you mean team-"):
+        read_quota_change("set", f"{key}=team-c-cq").changed(site)
+    changed = read_quota_change("set", f"{key}=team-b-cq").changed(site)[0]
+    assert changed.settings.localqueue["team-a/main"].clusterQueue == "team-b-cq"
+
+
+def test_a_key_is_set_once_where_changes_are_made_together(tmp_path):
+    def together(*texts):
+        return combined_changes([read_quota_change("set", text) for text in texts])
+
+    key = "clusterqueue.team-a-cq.nominalQuota"
+    with pytest.raises(UsageError, match=rf"--set {key}=8: the key is set twice"):
+        together(f"{key}=24", f"{key}=8")
+    site = read_quota_site(write_list(tmp_path / "s.json", SITE))
+    assert total_gpus(together(f"{key}=24", f"{key}=+8").changed(site)[0]) == 32
+
+
+@pytest.mark.parametrize(
+    ("texts", "ring"),
+    [
+        (["cohort.p.parentName=q"], "p -> q -> p"),
+        (["cohort.p.parentName=p"], "p -> p"),
+        (["cohort.r.parentName=p", "cohort.p.parentName=r"], "p -> r -> p"),
+    ],
+)
+def test_changes_that_put_cohorts_in_a_ring_are_refused(tmp_path, texts, ring):
+    objects = [*SITE, cohort("p"), cohort("q", "p"), cohort("r")]
+    site = read_quota_site(write_list(tmp_path / "s.json", objects))
+    change = combined_changes([read_quota_change("set", text) for text in texts])
+    with pytest.raises(UsageError, match=rf"--set {texts[0]}.*ring, {ring};(.|\n)*next: give"):
+        change.changed(site)

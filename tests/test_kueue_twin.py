@@ -10,6 +10,7 @@ from support_kueue import (
     cluster_queue,
     cohort,
     condition,
+    fair_sharing,
     local_queue,
     replayed_dump,
     teams,
@@ -58,6 +59,38 @@ def test_rules_that_a_site_does_not_have_are_skipped(tmp_path):
     found = calibrate_quotas(log, log.site)
     assert found.skipped_levels.keys() == {"borrowing", "preemption", "fair"}
     assert found.chosen == "quotas"  # stated, and as good as first in, first out
+    assert "no configuration of the controller is given" in found.skipped_levels["fair"]
+    assert any("get configmap kueue-manager-config -n kueue-system" in note for note in found.notes)
+
+
+def test_a_configuration_that_is_appended_to_a_dump_tells_of_fair_sharing(tmp_path):
+    site = [cluster_queue("team-a-cq"), local_queue("team-a", "team-a-cq")]
+    jobs = [workload(f"j{i}", "team-a", i * 60, i * 60, i * 60 + 50) for i in range(40)]
+    path = write_list(tmp_path / "k.json", [*site, *jobs])
+    config = fair_sharing()
+    for turns, told in ((": {}", None), (": {enable: false}", "does not turn fair sharing on")):
+        data = {key: text.replace(": {}", turns) for key, text in config["data"].items()}
+        both = tmp_path / "both.json"
+        both.write_text(path.read_text() + "\n" + json.dumps(config | {"data": data}))
+        log = read_kueue_log(both)
+        found = calibrate_quotas(log, log.site)
+        assert told is None or told in found.skipped_levels["fair"]
+        assert ("fair" in found.skipped_levels) == (told is not None)
+        assert not any("configmap" in note for note in found.notes)
+
+
+def test_the_jobs_that_are_scored_are_counted(tmp_path):
+    # Of 15 jobs the first is of the first tenth, and one was evicted before the start that is kept.
+    site = [cluster_queue("team-a-cq", 8, None), local_queue("team-a", "team-a-cq")]
+    jobs = [workload(f"j{i}", "team-a", i * 600, i * 600, i * 600 + 50) for i in range(15)]
+    for each, scored, why in (((), 14, ""), ([("Preempted", 1)], 13, "nor 1 that was evicted")):
+        jobs[9] = workload("j9", "team-a", 5400, 5400, 5450, evictions=each)
+        log = read_kueue_log(write_list(tmp_path / "k.json", [*site, *jobs]))
+        work = quota_workload(log, log.site, quota_model(log.site), warmup_s=300)
+        assert int(work.scored.sum()) == scored
+        (note,) = [note for note in work.notes if note.startswith("waits are of")]
+        assert note.startswith(f"waits are of {scored} of 15 jobs: the first one, of the warm-up,")
+        assert why in note
 
 
 def test_what_a_dump_tells(tmp_path):

@@ -66,6 +66,45 @@ def test_gpus_on_no_node_come_first(gpuplan, dump):
     assert code == 0 and "no known node" not in out
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--add-nodes", "default=4@ghost"),
+         "ghost has no quota of default; expected one of team-a-cq, team-b-cq, team-c-cq"),
+        (("--add-nodes", "a100=4"), "no flavor a100; expected TYPE=N with one of default"),
+        (("--set", "clusterqueue.ghost.nominalQuota=4"), "no clusterqueue ghost"),
+        (("--set", "clusterqueue.team-a-cq.queueingStrategy=Fifo"), "found 'Fifo', expected Best"),
+    ],
+)  # fmt: skip
+def test_a_change_that_cannot_be_made_says_where_the_names_are(gpuplan, dump, words, said):
+    code, _, err = gpuplan("whatif", dump, *words)
+    assert code == 2 and said in err and err.count("next: ") == 1
+    assert "next: names and values of today are in the file that gpuplan calibrate" in err
+
+
+def test_a_workload_that_never_fits_says_what_to_do(gpuplan, dump, tmp_path):
+    twin = tmp_path / "twin.toml"
+    assert gpuplan("calibrate", dump, "-o", twin)[0] == 0
+    code, _, err = gpuplan("eta", dump, "--twin", twin, "--gpus", 100, "--account", "team-a")
+    assert code == 2 and "would never have its quota" in err and "next: fewer --gpus" in err
+
+
+def test_the_size_of_a_replay_of_quotas_is_that_of_the_quotas(gpuplan, dump):
+    words = ("simulate", dump, "--policy", "kueue", "--site", dump, "--gpus", 32)
+    code, _, err = gpuplan(*words)
+    assert code == 2 and "--gpus 32: kueue runs jobs on the GPUs of the site's quotas" in err
+    assert "next: leave it out, or give a --site" in err and "no cluster" not in err
+
+
+def test_a_tripped_gate_of_any_team_names_the_team(gpuplan, dump):
+    quota = ("--set", "clusterqueue.team-a-cq.borrowingLimit=0", "--set",
+             "clusterqueue.team-a-cq.nominalQuota=2", "--together")  # fmt: skip
+    gate = "mean_wait_growth[any team] > 20%"
+    code, _, err = gpuplan("whatif", dump, *quota, "--by", "namespace", "--fail-if", gate)
+    assert code == 1 and "growth[any team].mean_wait_growth is" in err
+    assert "% (team-a), limit 20.0%" in err
+
+
 def test_a_twin_of_slurm_is_named_as_one(gpuplan, dump, tmp_path):
     twin = tmp_path / "slurm.toml"
     twin.write_text("[node.n1]\ngpus = 8\n")
@@ -73,6 +112,18 @@ def test_a_twin_of_slurm_is_named_as_one(gpuplan, dump, tmp_path):
                   ("eta", dump, "--gpus", "8")):  # fmt: skip
         code, _, err = gpuplan(*words, "--twin", twin)
         assert code == 3 and "is of a Slurm site" in err and "next: gpuplan calibrate" in err
+
+
+def test_characterize_takes_the_quotas_of_the_dump_for_the_cluster(gpuplan, tmp_path):
+    # Jobs of 8 GPUs wait behind each other, though the quotas have 40: no more than 8 are held.
+    jobs = [workload(f"j{i}", "team-a", 0, 900 * i, 900 * i + 900, gpus=8) for i in range(9)]
+    path = write_list(tmp_path / "k.json", [*teams(), *jobs])
+    code, out, err = gpuplan("characterize", path)
+    told = " ".join(out.split())
+    assert code == 0 and "waiting" in told, err
+    assert "cluster is assumed" not in told
+    code, out, _ = gpuplan("characterize", write_list(tmp_path / "w.json", jobs))
+    assert code == 0 and "The cluster is assumed to be the 8 GPUs" in " ".join(out.split())
 
 
 def test_waits_take_the_quotas_of_the_dump_for_the_cluster(gpuplan, dump):

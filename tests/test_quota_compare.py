@@ -68,9 +68,14 @@ def test_one_type_at_a_time_is_ranked(gpuplan, two_types):
     policies = ["--policy", "kueue", "--policy", "first-fit", "--where", "gpu_type = 'H100'"]
     whole = results_of(gpuplan, "compare", *two_types, *policies)
     assert whole["fastest"] is None  # 16 GPUs for jobs that Kueue keeps to 8
+    assert [row["gpus"] for row in whole["policies"]] == [8, 16]
     sized = results_of(gpuplan, "compare", *two_types, *policies, "--gpus", "8")
     assert all(row["is_ranked"] for row in sized["policies"])
     assert sized["fastest"] is not None
+    kueue, other = sized["policies"]
+    assert kueue["gpus"] == other["gpus"] == 8 and kueue["cost_usd"] == other["cost_usd"]
+    code, out, err = gpuplan("compare", *two_types, *policies, "--gpus", "8", "--full")
+    assert code == 0 and "8 GPUs of a100 do not count: no job may run on them" in err + out
 
 
 def test_any_flavor_is_one_pool_as_others_have(gpuplan, two_types):
@@ -118,7 +123,7 @@ def test_work_lost_is_a_part_of_the_completion_time(gpuplan, tmp_path):
 KUEUE_SAMPLE = SAMPLES / "kueue" / "workloads.json"
 
 
-@pytest.mark.parametrize("command", ["simulate", "size"])
+@pytest.mark.parametrize("command", ["simulate", "size", "pareto"])
 def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
     policy = ["--policy", "fifo", "--gpus", 63] if command == "simulate" else []
     target = ["--target", "p95_wait <= 1h", "--policy", "srtf"] if command == "size" else []
@@ -128,6 +133,13 @@ def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
     assert "gpuplan whatif LOG --twin twin.toml replays them with --set" in told
     assert "quotas or limits make jobs wait" in told
     assert "gpuplan size LOG" not in told and "partitions" not in told
+
+
+def test_waste_of_kubernetes_names_no_program_of_slurm(gpuplan):
+    code, _, err = gpuplan("waste", KUEUE_SAMPLE)
+    told = " ".join(err.split())
+    assert code == 0 and "to see use, give series with --metrics FILE (DCGM" in told
+    assert "sacct" not in told
 
 
 def test_a_log_of_pods_says_that_a_dump_of_kueue_is_needed():

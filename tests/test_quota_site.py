@@ -11,6 +11,7 @@ from support_kueue import (
     cohort,
     fair_sharing,
     local_queue,
+    workload,
     write_list,
     write_yaml,
 )
@@ -18,6 +19,7 @@ from support_kueue import (
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
+from gpuplan.analysis.quota.workloads import read_kueue_log
 from gpuplan.planner.quota.kai_model import kai_model
 from gpuplan.planner.quota.model import quota_model, total_gpus
 
@@ -86,6 +88,24 @@ def test_of_two_versions_in_a_dump_the_newest_counts(tmp_path):
         assert total_gpus(read_quota_site(write_list(tmp_path / "s.json", order))) == 16
 
 
+@pytest.mark.parametrize("read", [read_quota_site, read_kueue_log])
+def test_a_queue_that_is_there_twice_is_a_mistake(tmp_path, read):
+    jobs = [workload("w", "a", 0, 1, 2)]
+    twice = [cluster_queue("a-cq", 8), cluster_queue("a-cq", 99)]
+    path = tmp_path / "s.json"
+    with pytest.raises(InputError, match=r"ClusterQueue a-cq is there twice(.|\n)*next: kubectl"):
+        read(write_list(path, [*twice, *jobs]))
+    for queue in twice:
+        queue["metadata"] |= {"uid": "u", "resourceVersion": "7"}
+    with pytest.raises(InputError, match="ClusterQueue a-cq is there twice"):
+        read(write_list(path, [*twice, *jobs]))
+    for version, queue in enumerate(twice):
+        queue["metadata"]["resourceVersion"] = str(9 - version)
+    for queues in (twice, [twice[0], twice[0]]):  # of versions the newest, and the same is no harm
+        said = read(write_list(path, [*queues, *jobs]))
+        assert total_gpus(getattr(said, "site", said)) == 8
+
+
 def changed(name, *keys, value):
     """The site with one value changed in the object called ``name``."""
     objects = json.loads(json.dumps(SITE))
@@ -109,6 +129,12 @@ GROUP = ("spec", "resourceGroups", 0)
         (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "nominalQuota", value="8GPU"),
          "ClusterQueue b-cq: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: found "
          "'8GPU', expected an amount such as 8"),
+        (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "nominalQuota", value="7.5"),
+         "flavor default, nvidia.com/gpu: nominalQuota is 7.5; expected a whole number of GPUs"),
+        (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "lendingLimit", value="500m"),
+         "lendingLimit is 0.5; expected a whole number of GPUs"),
+        (changed("a-cq", *GROUP, "flavors", 0, "resources", 0, "borrowingLimit", value="-1"),
+         "borrowingLimit: found '-1', expected an amount such as 8"),
         (changed("b-cq", *GROUP, "coveredResources", value=["cpu"]),
          "spec.resourceGroups[0]: flavor default has quotas of nvidia.com/gpu; expected one of "),
         (changed("all", "spec", "parentName", value="all"), "a ring, all -> all"),

@@ -376,10 +376,10 @@ def test_the_headline_says_what_a_gate_trips_on(gpuplan, twin, tmp_path, change)
     assert code == 0 and "could change by +" in " ".join(out.split())
 
 
-def group_of(name, mean, p95):
-    """Return an effect on a group with waits of 1 h: (effect, error) of the mean and of the P95."""
+def group_of(name, mean, p95, today=3600.0):
+    """Return an effect on a group by its waits of today: (effect, error) of the mean and P95."""
     effects = [
-        Effect(3600.0, 3600.0, 3600.0 + effect, 1.0, 0.0, error, 1.5 * error)
+        Effect(today, today, today + effect, 1.0, 0.0, error, 1.5 * error)
         for effect, error in (mean, p95)
     ]
     return GroupEffect.of(PairedWaits(name, 10, 0.0, *effects))
@@ -410,6 +410,19 @@ def test_a_group_has_to_stand_out_to_be_named_and_to_trip_any_team():
     said, growth = headline(calm, group_of("nlp", (800.0, 500.0), NOTHING))
     assert "the mean wait of nlp gets longer" in said
     assert growth["any team"].mean_wait_growth == pytest.approx(800 / 3600)
+
+
+def test_groups_are_named_by_the_time_that_is_told():
+    # Of waits of 20 hours 2 more are a tenth, of waits of 10 minutes 8 less four fifths.
+    calm = group_of("all jobs", NOTHING, NOTHING)
+    groups = [
+        group_of("slow", (7200.0, 500.0), NOTHING, today=72_000.0),
+        *(group_of(f"quick{i}", (-480.0 - i, 5.0), NOTHING, today=600.0) for i in range(3)),
+        group_of("middle", (-5400.0, 500.0), NOTHING, today=72_000.0),
+    ]
+    said, _ = headline(calm, *groups)
+    assert "slow gets longer (+2 h" in said and "middle gets shorter (-90 min" in said
+    assert said.index("slow") < said.index("middle") and "quick" not in said
 
 
 def test_no_effect_is_never_said_above_a_gate_that_trips():

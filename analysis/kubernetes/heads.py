@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from functools import lru_cache
+from pathlib import Path
 
-from gpuplan.analysis.reading.source import Head
+from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.reading.source import Head, Source, SourceStream
 
+KUEUE = "kueue.x-k8s.io"
+WORKLOADS = (
+    "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
+    "-o json > kueue.json"
+)
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,]')
 WRAPS = frozenset({(), ("items",), ("object",)})
 """Where an object may lie in a text: it is the text, in a list, or in a watch event."""
@@ -26,6 +34,39 @@ def kinds_in(head: Head) -> tuple[tuple[str, str], ...]:
     if not head.is_json or b'"metadata"' not in head.data or b'"apiVersion"' not in head.data:
         return ()
     return _kinds(head.data)
+
+
+def is_of_kueue(head: Head) -> bool:
+    """Return whether a file starts with objects of Kueue; a label of Kueue on others is none."""
+    return any(version.startswith(f"{KUEUE}/") for version, _ in kinds_in(head))
+
+
+def refuse_without_workloads(head: Head) -> None:
+    """Refuse objects of Kubernetes that are none of Kueue: their queues are not known.
+
+    Raises `InputError`.
+    """
+    if not head.is_json or b'"apiVersion"' not in head.data or is_of_kueue(head):
+        return
+    kinds = ", ".join(sorted({kind for _, kind in kinds_in(head) if kind})) or "no objects"
+    raise InputError(
+        head.path,
+        f"has no Workloads of Kueue (it starts with {kinds} of Kubernetes)",
+        expected="Workloads and their queues, which calibrate, whatif and eta replay",
+        hint=WORKLOADS,
+    )
+
+
+def refuse_other_objects(path: Path) -> None:
+    """Refuse a file as `refuse_without_workloads`; raises `InputError`."""
+    if path.is_file():
+        refuse_without_workloads(head_of(path))
+
+
+def head_of(path: Path) -> Head:
+    """Return the first bytes of a file. Raises `InputError` where it cannot be read."""
+    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+        return Head(path, stream.head)
 
 
 @lru_cache(maxsize=8)

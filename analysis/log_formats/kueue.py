@@ -14,6 +14,8 @@ from msgspec import field as member
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
+from gpuplan.analysis.kubernetes.heads import KUEUE as GROUP
+from gpuplan.analysis.kubernetes.heads import WORKLOADS as COMMAND
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
@@ -31,12 +33,7 @@ from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 
-GROUP = "kueue.x-k8s.io"
 WORKLOAD = "Workload"
-COMMAND = (
-    "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
-    "-o json > kueue.json"
-)
 HISTORY = "Workloads vanish with their jobs, so what ended earlier may be missing"
 
 

@@ -7,7 +7,7 @@ Tables: ``clusterqueue``, ``cohort``, ``localqueue``, ``flavor``, ``controller``
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.kubernetes.gpus import clean_type, is_gpu, type_of_labels
 from gpuplan.analysis.price_formats.instances import instance_models
+from gpuplan.analysis.quota.amounts import Amount
 from gpuplan.analysis.quota.objects import (
     COMMAND,
     SiteObject,
@@ -28,6 +29,7 @@ from gpuplan.analysis.quota.quantities import quantity, units
 from gpuplan.analysis.quota.schema import (
     OLD_WORDS,
     QuotaSettings,
+    ResourceQuota,
     kept,
     read_quota_settings,
 )
@@ -233,10 +235,11 @@ def _check(document: QuotaDocument) -> None:
         _check_groups(document.path, f"ClusterQueue {name}", queue.resourceGroups)
     for name, cohort in settings.cohort.items():
         _check_groups(document.path, f"Cohort {name}", cohort.resourceGroups)
-    parents = {name: cohort.parentName for name, cohort in settings.cohort.items()}
-    _check_ring(document.path, "Cohort", "parentName", parents)
+    if cohorts := cohort_ring(settings):
+        raise _ring_error(document.path, "Cohort", "parentName", cohorts)
     kai = {name: queue.parentQueue for name, queue in settings.kaiqueue.items()}
-    _check_ring(document.path, "Queue", "parentQueue", kai)
+    if queues := _ring(kai):
+        raise _ring_error(document.path, "Queue", "parentQueue", queues)
     for name, parent in kai.items():
         if parent and parent not in kai:
             raise InputError(
@@ -271,6 +274,7 @@ def _check_groups(path: Path, owner: str, groups: Any) -> None:
                     expected=f"one of each of {', '.join(group.coveredResources) or 'nothing'}",
                 )  # fmt: skip
             for resource in flavor.resources:
+                _check_whole(path, where, flavor.name, resource)
                 try:
                     units(resource.nominalQuota.value, resource.name, rounds_up=False)
                 except ValueError as error:
@@ -280,17 +284,38 @@ def _check_groups(path: Path, owner: str, groups: Any) -> None:
                     ) from None  # fmt: skip
 
 
-def _check_ring(path: Path, kind: str, key: str, parents: Mapping[str, str]) -> None:
+def _check_whole(path: Path, where: str, flavor: str, resource: ResourceQuota) -> None:
+    """Refuse quotas and limits of parts of a GPU: Kubernetes has none. Raises `InputError`."""
+    for key in ("nominalQuota", "borrowingLimit", "lendingLimit"):
+        amount: Amount | None = getattr(resource, key)
+        if amount is not None and is_gpu(resource.name) and amount.value.denominator != 1:
+            raise InputError(
+                path, f"{where}: flavor {flavor}, {resource.name}: {key} is "
+                f"{float(amount.value):g}", expected="a whole number of GPUs",
+            )  # fmt: skip
+
+
+def cohort_ring(settings: QuotaSettings) -> list[str]:
+    """Return cohorts of which each is above the one before, the first once more; none in a tree."""
+    return _ring({name: cohort.parentName for name, cohort in settings.cohort.items()})
+
+
+def _ring(parents: Mapping[str, str]) -> list[str]:
     for name in parents:
         seen, above = [name], parents[name]
         while above:
             if above in seen:
-                raise InputError(
-                    path, f"{kind} {name}: spec.{key}: a ring, {' -> '.join([*seen, above])}",
-                    expected="a tree", hint=f"take spec.{key} out of one of them",
-                )  # fmt: skip
+                return [*seen, above]
             seen.append(above)
             above = parents.get(above, "")
+    return []
+
+
+def _ring_error(path: Path, kind: str, key: str, ring: Sequence[str]) -> InputError:
+    return InputError(
+        path, f"{kind} {ring[0]}: spec.{key}: a ring, {' -> '.join(ring)}", expected="a tree",
+        hint=f"take spec.{key} out of one of them",
+    )  # fmt: skip
 
 
 A_TWIN = "a file that gpuplan calibrate wrote of a site of Kueue"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -10,20 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.kubernetes.objects import KubeObject, objects_of
+from gpuplan.analysis.kubernetes.heads import WORKLOADS
+from gpuplan.analysis.kubernetes.objects import (
+    DELETED,
+    KubeObject,
+    newest,
+    read_objects,
+    versions,
+)
 from gpuplan.analysis.kubernetes.refusals import TABLE, not_kubernetes_json
 from gpuplan.analysis.reading.source import Source, SourceStream, read_unpacked
 from gpuplan.analysis.storage.files import existing_file, not_a_device
+
+COMMAND = WORKLOADS
 
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_VALUES = 2_000_000
 """Values of a YAML document with its aliases expanded."""
 MOST_DEEP = 100
 EXPECTED = "objects of Kubernetes as JSON or YAML"
-COMMAND = (
-    "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
-    "-o json > kueue.json"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +97,47 @@ def site_objects(path: Path) -> Iterator[SiteObject]:
         if _is_yaml(file):
             yield from yaml_objects(file, read_unpacked(file))
             continue
-        for item in objects_of(file):
+        for kept in _versions_in(file):
+            if (item := newest_setting(file, kept)).event == DELETED:
+                continue
             yield SiteObject(
                 file, item.api_group, item.kind, item.namespace, item.name, partial(_plain, item)
             )
+
+
+def _versions_in(file: Path) -> Iterable[list[KubeObject]]:
+    """Return the versions of each object of a file of JSON. Raises `InputError`."""
+    with closing(SourceStream(Source(file, file, not_a_device(file).stat().st_size))) as stream:
+        objects = read_objects(stream)
+    for refused in objects.refused:
+        raise InputError(
+            file, refused.found or "", row=refused.row, expected=refused.expected, hint=COMMAND
+        )
+    return versions(objects.objects)
+
+
+def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
+    """Return the newest version of an object of a site.
+
+    Raises:
+        InputError: a list has it twice, with other contents and nothing that tells which is newer.
+    """
+    last = newest(kept)
+    for item in kept:
+        is_newer_unknown = not item.event and item.resource_version == last.resource_version
+        if is_newer_unknown and item.text != last.text and _said(item) != _said(last):
+            raise InputError(
+                file, f"{last.kind} {last.name} is there twice, with other contents",
+                expected="each object once, or each version with its own resourceVersion",
+                hint=COMMAND,
+            )  # fmt: skip
+    return last
+
+
+def _said(item: KubeObject) -> Any:
+    """Return what an object states; of one that states nothing, all of it."""
+    content = item.plain()
+    return content.get("spec", content)
 
 
 def _plain(item: KubeObject) -> dict[str, Any]:

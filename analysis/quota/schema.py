@@ -37,8 +37,8 @@ class ResourceQuota(QuotaTable, frozen=True):
 
     name: str
     nominalQuota: Amount = Amount(Fraction(0))
-    borrowingLimit: AmountLimit | None = None
-    lendingLimit: AmountLimit | None = None
+    borrowingLimit: Amount | None = None
+    lendingLimit: Amount | None = None
 
 
 class FlavorQuotas(QuotaTable, frozen=True):
@@ -149,18 +149,11 @@ class ControllerFairSharing(QuotaTable, frozen=True):
     ] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
 
 
-class Requeuing(QuotaTable, frozen=True):
-    """What becomes of workloads whose pods were not ready in time."""
-
-    timestamp: Literal["Eviction", "Creation"] = "Eviction"
-
-
 class WaitForPodsReady(QuotaTable, frozen=True):
     """Whether the controller evicts workloads whose pods are not ready."""
 
     enable: bool = False
     timeout: Seconds = Seconds(300.0)
-    requeuingStrategy: Requeuing = Requeuing()
 
 
 class Controller(QuotaTable, frozen=True):

@@ -22,6 +22,7 @@ from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.far_times import FAR, IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.kubernetes.faults import located
+from gpuplan.analysis.kubernetes.heads import head_of, is_of_kueue
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
@@ -38,7 +39,7 @@ from gpuplan.analysis.kubernetes.workload_objects import (
     WorkloadStatus,
 )
 from gpuplan.analysis.quota.kueue_site import KUEUE, QuotaDocument, site_or_none
-from gpuplan.analysis.quota.objects import COMMAND, SiteObject
+from gpuplan.analysis.quota.objects import COMMAND, SiteObject, newest_setting
 from gpuplan.analysis.quota.pod_sets import (
     ContradictoryWorkload,
     PodSetShape,
@@ -46,7 +47,7 @@ from gpuplan.analysis.quota.pod_sets import (
     pod_group,
 )
 from gpuplan.analysis.quota.workload_texts import WorkloadText
-from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.reading.source import Source, SourceStream
 from gpuplan.analysis.storage.files import existing_file, not_a_device
 
 WORKLOAD = "Workload"
@@ -105,13 +106,12 @@ class KueueLog:
 def is_kueue_dump(path: Path) -> bool:
     """Return whether a file is JSON with objects of Kueue, by its beginning.
 
-    Raises `InputError` where it cannot be read.
+    A label of Kueue, as on pods that it admitted, makes no dump. Raises `InputError` where the file
+    cannot be read.
     """
     if not path.is_file():
         return False
-    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
-        head = Head(path, stream.head)
-        return head.is_json and KUEUE.encode() in stream.head
+    return is_of_kueue(head_of(path))
 
 
 def read_kueue_log(path: Path) -> KueueLog:
@@ -134,7 +134,7 @@ def read_kueue_log(path: Path) -> KueueLog:
         if kept[-1].kind == WORKLOAD and kept[-1].api_group in (KUEUE, ""):
             reader.add(kept, decoder)
         elif kept[-1].kind != WORKLOAD:
-            last = kept[-1]
+            last = newest_setting(path, kept)
             others.append(
                 SiteObject(path, last.api_group, last.kind, last.namespace, last.name, last.plain)
             )

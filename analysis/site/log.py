@@ -29,6 +29,7 @@ from gpuplan.analysis.job_table.schema import (
     UNREADABLE,
     Provenance,
 )
+from gpuplan.analysis.kubernetes.heads import is_of_kueue, refuse_without_workloads
 from gpuplan.analysis.kubernetes.refusals import COMMANDS, not_kubernetes_json
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
@@ -195,16 +196,13 @@ def _checked(log: SiteLog) -> SiteLog:
     return log
 
 
-KUEUE = b"kueue.x-k8s.io"
-
-
 def _format_of(head: Head) -> LogFormat:
     for log_format in (SLURM_FORMAT, SWF):
         if log_format.recognizes(head) is not None:
             return log_format
     if (refusal := not_kubernetes_json(head.path, head.data)) is not None:
         raise refusal
-    if head.is_json and KUEUE in head.data:
+    if is_of_kueue(head):
         raise InputError(
             head.path,
             "is a dump of Kueue",
@@ -212,6 +210,7 @@ def _format_of(head: Head) -> LogFormat:
             hint=f"settings of Kueue: gpuplan calibrate {head.path} -o twin.toml, for gpuplan "
             "whatif, waits and eta",
         )
+    refuse_without_workloads(head)
     if head.is_json:
         raise InputError(
             head.path,

@@ -34,7 +34,7 @@ def show(study: ParetoStudy) -> StudyView:
     budgets, *widths = answer_tables(frontier)
     slower, shortened = slower_tables(frontier), slower_tables(frontier, most=SHOWN)
     requested = tuple(section_tables(frontier, requested_only=True))
-    refusal = contradiction(study.fidelity)
+    refusal = contradiction(study.fidelity, study.trace.provenance.source_format)
     basis = "" if refusal else _on_other_basis(study)
     return StudyView(
         headline=f"{headline(frontier, refusal)}{basis}",

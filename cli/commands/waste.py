@@ -32,8 +32,8 @@ def show(study: WasteAnswer) -> StudyView:
         headline=waste_text(results),
         tables=waste_tables(results),
         answer=answer_tables(results),
-        notes=(*waste_notes(results), *study.notes),
-        warnings=waste_warnings(results),
+        notes=(*waste_notes(results, study.source_format), *study.notes),
+        warnings=waste_warnings(results, study.source_format),
         figure=draw,
         frame=study.to_frame,
     )

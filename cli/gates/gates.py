@@ -22,6 +22,8 @@ from gpuplan.cli.gates.never import range_of, refuse_never
 from gpuplan.cli.gates.row_keys import layout_of
 
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own
+TOTALS = ("any ", "all ")
+"""How the names of rows begin that are of several others: the most of them, and all together."""
 UNCHECKED = "name a field and a row that have a value, or add --allow-unchecked to pass without"
 WRITTEN = "the result itself has been written"
 
@@ -303,6 +305,18 @@ def _within(study: str, error: NoRow) -> NoRow:
     return NoRow(f"{study}.{error.path}", f"{study}.{error}") if study else error
 
 
+def _of_any(worst: ResultField, entries: Sequence[ResultField]) -> str:
+    """Return whose value that of ``any team`` is, in brackets; empty for other rows."""
+    if not worst.rows or not worst.rows[-1].label.startswith(TOTALS[0]):
+        return ""
+    names = [
+        entry.rows[-1].label for entry in entries
+        if entry.rows and entry.number == worst.number
+        and not entry.rows[-1].label.startswith(TOTALS)
+    ]  # fmt: skip
+    return f" ({some(names, ' and ')})" if names else ""
+
+
 def _judged_as(
     prefix: str,
     path: str,
@@ -321,7 +335,8 @@ def _judged_as(
     shown, limit_shown = show_apart(value, limit, show_in(unit_of(path)))
     if worst.is_truth:
         shown, limit_shown = (str(bool(truth)).lower() for truth in (value, limit))
-    detail = f"{prefix}{worst.address} is {shown}, limit {limit_shown}"
+    of = "" if not holding else _of_any(worst, numbers.by_path.get(path, ()))
+    detail = f"{prefix}{worst.address} is {shown}{of}, limit {limit_shown}"
     replayed = numbers.replayed(worst)
     if replayed is not None and replayed.number is not None:
         in_replay = show_in(unit_of(path))(replayed.number)

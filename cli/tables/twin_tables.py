@@ -280,20 +280,21 @@ def _moves(mean: _Figure, p95: _Figure) -> str:
 def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
     """Return the two groups that change most; the one that grows most is one of them.
 
-    They are chosen among many, so an effect has to stand out among so many.
+    They are chosen among many, so an effect has to stand out among so many. What counts is time, as
+    it is told, not its share of the wait of today.
     """
     from gpuplan.planner.site.effects import LONGER
 
     clear = [
-        max(told, key=lambda figure: abs(figure.share))
+        max(told, key=lambda figure: abs(figure.effect_s))
         for pair in groups
         if (told := [figure for figure in pair if figure.stands_out])
     ]
-    clear.sort(key=lambda figure: -abs(figure.share))
+    clear.sort(key=lambda figure: -abs(figure.effect_s))
     longest = max(
         (figure for pair in groups for figure in pair
          if figure.stands_out and figure.verdict == LONGER),
-        key=lambda figure: figure.share,
+        key=lambda figure: figure.effect_s,
         default=None,
     )  # fmt: skip
     if not clear:

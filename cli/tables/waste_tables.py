@@ -20,6 +20,7 @@ from gpuplan.cli.formats.waste_text import (
     remedy_words,
 )
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
+from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.site.fidelity import SITE_RULES
 from gpuplan.planner.waste.right_size import CHEAPER, FEWER, PART
 
@@ -227,14 +228,14 @@ def energy_table(energy: Energy) -> Table:
     )
 
 
-def waste_warnings(results: WasteResults) -> tuple[str, ...]:
+def waste_warnings(results: WasteResults, source_format: str = "") -> tuple[str, ...]:
     """Return why the replay says nothing of the site, where it does not."""
     waits = results.counterfactual
-    why = "" if waits is None else contradiction(waits.fidelity)
+    why = "" if waits is None else contradiction(waits.fidelity, source_format)
     return (why.replace("gpuplan size LOG", "gpuplan waste LOG"),) if why else ()
 
 
-def waste_notes(results: WasteResults) -> Iterator[str]:
+def waste_notes(results: WasteResults, source_format: str = "") -> Iterator[str]:
     """Yield what limits the answer."""
     limits = results.long_limits
     if limits.jobs and limits.share is not None:
@@ -246,9 +247,11 @@ def waste_notes(results: WasteResults) -> Iterator[str]:
         if told:
             yield told
     if not results.known_share and results.jobs:
+        jobstats = "have sacct print AdminComment in full where the site has jobstats, or "
+        is_of_kubernetes = source_format in KUBERNETES
         yield (
-            "to see use, have sacct print AdminComment in full where the site has jobstats, or "
-            "give series with --metrics FILE"
+            f"to see use, {'' if is_of_kubernetes else jobstats}give series with --metrics FILE"
+            f"{' (DCGM through Prometheus)' if is_of_kubernetes else ''}"
         )
     elif results.sources:
         told = ", ".join(f"{each.name} ({counted(each.jobs, 'job')})" for each in results.sources)

@@ -171,7 +171,7 @@ class ClusterReplay:
         is_rescaled: as `Simulation` has it.
         measured: makes more numbers, given the bill.
         notes: what a reader must know, besides what is said of prices.
-        loses_work, loop, apart: as `Simulation` has them.
+        loses_work, loop, apart, site_gpus: as `Simulation` has them.
         columns, timeline, lines: as `Simulation` has them; None for GPUs in use and jobs waiting.
     """
 
@@ -184,6 +184,7 @@ class ClusterReplay:
     loses_work: bool = False
     loop: str = ""
     apart: Mapping[str, int] = field(default_factory=dict)
+    site_gpus: int | None = None
     columns: Callable[[], Mapping[str, Any]] = dict
     timeline: Callable[[], pl.DataFrame] | None = None
     lines: Callable[[], TimeLines] | None = None
@@ -210,6 +211,7 @@ def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -
         loses_work=replay.loses_work,
         loop=replay.loop,
         apart=replay.apart,
+        site_gpus=replay.site_gpus,
     )
 
 

@@ -46,7 +46,7 @@ def kueue_replay(
         checkpoint_s=round(values["checkpoint_every_s"] or 0),
     )
     names = jobs.job_id
-    quota = ReplayedQuota(jobs.workload, run, model.gpus, jobs.workload.gpus[run.job])
+    quota = ReplayedQuota(jobs.workload, run, queued.usable_gpus, jobs.workload.gpus[run.job])
     loop = loop_notes(run, names.to_list(), model.queues)
     queue_names = np.array(model.queues, object)[queued.jobs.queue]
     return replayed(
@@ -54,7 +54,7 @@ def kueue_replay(
         settings,
         ClusterReplay(
             run=quota,
-            size={"gpus": model.gpus},
+            size={"gpus": queued.usable_gpus},
             notes=(
                 *document.notes,
                 *queued.notes,
@@ -67,6 +67,7 @@ def kueue_replay(
             loses_work=True,
             loop="".join(loop),
             apart=queued.apart,
+            site_gpus=model.gpus,
         ),
     )
 

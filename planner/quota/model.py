@@ -9,7 +9,7 @@ from fractions import Fraction
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.amounts import Amount, AmountLimit
+from gpuplan.analysis.quota.amounts import Amount
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.quantities import gpus_of, units
 from gpuplan.analysis.quota.schema import (
@@ -45,6 +45,7 @@ class QuotaModel:
         gpu_resources: GPU resources of each ClusterQueue, in order.
         gpus: GPUs of all nominal quotas.
         gpus_of_type: the same by GPU type.
+        gpus_of_flavor: the same by flavor.
         potential: most of a flavor and resource that each queue could ever use.
     """
 
@@ -56,6 +57,7 @@ class QuotaModel:
     gpu_resources: Mapping[str, tuple[str, ...]]
     gpus: int
     gpus_of_type: Mapping[str, int]
+    gpus_of_flavor: Mapping[str, Fraction]
     potential: Mapping[tuple[int, str, str], int]
 
     @property
@@ -73,6 +75,16 @@ class QuotaModel:
             if flavor == gpu_type or same_gpu(gpu_type, kind)
         )
         return flavors or None
+
+    def flavors_of(self, queue: int, allowed: Collection[str] | None) -> frozenset[str]:
+        """Return the flavors of a queue; of them those that are allowed, None for all."""
+        names = {flavor.name for group in self.site.queues[queue].groups for flavor in group}
+        return frozenset(names if allowed is None else names & set(allowed))
+
+    def gpus_of_flavors(self, flavors: Collection[str]) -> int:
+        """Return the GPUs of all nominal quotas of flavors."""
+        quotas = (self.gpus_of_flavor.get(flavor, Fraction(0)) for flavor in flavors)
+        return int(sum(quotas, Fraction(0)))
 
     def fits(
         self, queue: int, requests: Mapping[str, int], flavors: Collection[str] | None
@@ -160,6 +172,7 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
         },
         gpus=total_gpus(document),
         gpus_of_type=_gpus_of_type(document),
+        gpus_of_flavor=_gpus_of_flavor(document),
         potential={
             (at, flavor.name, resource): int(
                 tree.quotas[at, labels.pair(flavor.name, resource), POTENTIAL]
@@ -201,13 +214,21 @@ def _nominal_gpus(document: QuotaDocument) -> Iterator[tuple[str, Fraction]]:
                 yield flavor.name, resource.nominalQuota.value * gpus_of(resource.name)
 
 
-def _gpus_of_type(document: QuotaDocument) -> dict[str, int]:
-    """Return the GPUs of all nominal quotas by GPU type, those of most GPUs first."""
+def _gpus_of_flavor(document: QuotaDocument) -> dict[str, Fraction]:
+    """Return the GPUs of all nominal quotas by flavor, of those that have any."""
     totals: dict[str, Fraction] = {}
     for flavor, gpus in _nominal_gpus(document):
         if gpus:
-            kind = document.flavor_type(flavor)
-            totals[kind] = totals.get(kind, Fraction(0)) + gpus
+            totals[flavor] = totals.get(flavor, Fraction(0)) + gpus
+    return totals
+
+
+def _gpus_of_type(document: QuotaDocument) -> dict[str, int]:
+    """Return the GPUs of all nominal quotas by GPU type, those of most GPUs first."""
+    totals: dict[str, Fraction] = {}
+    for flavor, gpus in _gpus_of_flavor(document).items():
+        kind = document.flavor_type(flavor)
+        totals[kind] = totals.get(kind, Fraction(0)) + gpus
     return {kind: int(totals[kind]) for kind in sorted(totals, key=lambda kind: -totals[kind])}
 
 
@@ -253,8 +274,8 @@ def _groups(groups: Iterable[ResourceGroup]) -> tuple[tuple[QuotaFlavor, ...], .
 
 
 def _quota(resource: ResourceQuota) -> Quota:
-    def whole(amount: Amount | AmountLimit | None) -> int | None:
-        if amount is None or amount.value is None:
+    def whole(amount: Amount | None) -> int | None:
+        if amount is None:
             return None
         return units(amount.value, resource.name, rounds_up=False)
 

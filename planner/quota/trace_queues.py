@@ -41,6 +41,7 @@ class QueuedJobs:
         never: jobs that no quota of their queue could hold.
         notes: what was assumed, one sentence each.
         apart: GPUs of each GPU type that jobs keep to, of a site of several; else empty.
+        usable_gpus: GPUs of the quotas of all flavors that a job may run on.
     """
 
     jobs: QuotaJobs
@@ -48,6 +49,7 @@ class QueuedJobs:
     never: BoolArray
     notes: tuple[str, ...]
     apart: Mapping[str, int]
+    usable_gpus: int
 
 
 def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -> QueuedJobs:
@@ -86,6 +88,7 @@ def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -
     never = np.zeros(work.size, np.bool_)
     sets: list[tuple[PodSet, ...]] = []
     unfit: list[bool] = []
+    usable: set[str] = set()
     workers = table["num_workers"].fill_null(1).to_list()
     rows = zip(queue.tolist(), work.gpus.tolist(), workers, types, strict=True)
     for i, (number, gpus, count, kind) in enumerate(rows):
@@ -95,6 +98,7 @@ def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -
             at = shapes[key] = len(sets)
             sets.append(_pod_sets(model, number, gpus, count, flavors[kind]))
             unfit.append(not _fits(model, number, sets[-1]))
+            usable |= model.flavors_of(number, flavors[kind])
         pods[i], never[i] = at, unfit[at]
     submit = -(-work.submit_us // MICROS)
     quota_jobs = QuotaJobs(
@@ -105,7 +109,21 @@ def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -
     apart = {kind: gpus for kind, gpus in model.gpus_of_type.items() if kind in kept_to}
     if len(model.gpus_of_type) < 2:
         apart = {}
-    return QueuedJobs(quota_jobs, work.gpus, never, (*notes, *about_priority), apart)
+    notes += _unusable(model, usable)
+    return QueuedJobs(
+        quota_jobs, work.gpus, never, (*notes, *about_priority), apart,
+        model.gpus_of_flavors(usable),
+    )  # fmt: skip
+
+
+def _unusable(model: QuotaModel, usable: set[str]) -> list[str]:
+    """Return which GPUs of a site no job may run on, which are not counted; nothing for none."""
+    rest = sorted(model.gpus_of_flavor.keys() - usable)
+    gpus = model.gpus_of_flavors(rest)
+    if not gpus:
+        return []
+    return [f"{counted(gpus, 'GPU')} of {listed(rest[:MOST_NAMED])} do not count: no job may run "
+            "on them"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

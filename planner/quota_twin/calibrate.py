@@ -14,7 +14,14 @@ from gpuplan.planner.quota.loops import loop_notes
 from gpuplan.planner.quota.model import QuotaModel, quota_model
 from gpuplan.planner.quota_twin.cases import QuotaReplay, replay_level
 from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS, explains_nothing
-from gpuplan.planner.quota_twin.levels import ADDED, LEVELS, skipped_levels
+from gpuplan.planner.quota_twin.levels import (
+    ADD_CONFIGURATION,
+    ADDED,
+    FAIR,
+    LEVELS,
+    NOT_CONFIGURED,
+    skipped_levels,
+)
 from gpuplan.planner.quota_twin.log_workload import QuotaWorkload, at_submits, quota_workload
 from gpuplan.planner.twin.calibrate import (
     MOST_EXCLUDED,
@@ -60,7 +67,7 @@ def calibrate_quotas(
     """
     model = quota_model(document)
     work = quota_workload(log, document, model, warmup_s)
-    skipped = skipped_levels(model.site)
+    skipped = skipped_levels(model.site, is_configured="controller" in document.tables)
     levels = [level for level in LEVELS if level not in skipped]
     steps = _Steps(len(levels) + len(SEEDS), work, progress)
     scores: list[LevelScore] = []
@@ -103,7 +110,11 @@ def calibrate_quotas(
         notes=(
             *work.notes,
             *document.notes,
-            *(f"{count:,} workloads left out: {why}" for why, count in work.left_out.items()),
+            *((ADD_CONFIGURATION,) if skipped.get(FAIR) == NOT_CONFIGURED else ()),
+            *(
+                f"{counted(count, 'workload')} left out: {why}"
+                for why, count in work.left_out.items()
+            ),
             *loop_notes(run.run, list(work.job_ids), list(work.queues)),
             NOT_MODELED,
         ),

@@ -25,20 +25,31 @@ ADDED = {
     PREEMPTION: "preemption",
     FAIR: "fair sharing",
 }
+FAIR_IS_OFF = "the controller's configuration does not turn fair sharing on"
+NOT_CONFIGURED = "no configuration of the controller is given: taken to be off"
+ADD_CONFIGURATION = (
+    "the dump has no configuration of the controller, which turns fair sharing on; add it: kubectl "
+    "get configmap kueue-manager-config -n kueue-system -o json >> kueue.json"
+)
 NEVER = "Never"
 NO_QUOTA = 1 << 40
 """Of a resource that only other flavors have a quota for: it limits nothing."""
 
 
-def skipped_levels(site: QuotaSite) -> dict[str, str]:
-    """Return the levels that would equal the one before, and why."""
+def skipped_levels(site: QuotaSite, *, is_configured: bool = True) -> dict[str, str]:
+    """Return the levels that would equal the one before, and why.
+
+    Args:
+        site: the queues.
+        is_configured: whether the controller's configuration is known.
+    """
     skipped = {}
     if all(queue.cohort is None for queue in site.queues):
         skipped[BORROWING] = "no queue is in a cohort"
     if all(_evicts_nobody(queue) for queue in site.queues):
         skipped[PREEMPTION] = "no queue may preempt"
     if not site.fair_sharing:
-        skipped[FAIR] = "the controller's configuration does not turn fair sharing on"
+        skipped[FAIR] = FAIR_IS_OFF if is_configured else NOT_CONFIGURED
     elif BORROWING in skipped:
         skipped[FAIR] = skipped[BORROWING]
     return skipped

@@ -138,17 +138,13 @@ def quota_workload(
     quota = QuotaJobs(queue, priorities, submit, submit, run, pods, np.arange(n), shapes)
     notes += _admission_note(table)
     scored = submit >= until
-    if early := int((~scored).sum()):
-        part = "first tenth of the log" if warmup_s is None else "warm-up"
-        notes.append(
-            f"waits are of {n - early:,} of {n:,} jobs: the {early:,} of the {part} are not "
-            "scored, as the replay begins with an empty cluster; gpuplan waits and compare "
-            "count them, and compare leaves out those still running"
-        )
     counts: dict[str, int] = {}
     forgotten = ~table["is_first"].to_numpy()
     if hit := int((scored & forgotten).sum()):
         counts["evicted (the dump keeps only the last start)"] = hit
+    if early := int((~scored).sum()):
+        part = "first tenth of the log" if warmup_s is None else "warm-up"
+        notes.append(_scored_note(n, early, hit, part))
     return QuotaWorkload(
         jobs, tuple(table["job_id"].to_list()), start, scored & ~forgotten,
         np.zeros(n, np.bool_), counts, until, tuple(notes), quota, gpus, tuple(model.queues),
@@ -189,6 +185,27 @@ def requeued(
         model = replace(model, site=site)
     pods, shapes, _, _ = _pods(table, number, log.shapes, document, model)
     return site, replace(work.quota, queue=number, pods=pods, shapes=shapes)
+
+
+def _scored_note(jobs: int, early: int, evicted: int, part: str) -> str:
+    """Return how many jobs are scored, and why the others are not.
+
+    Args:
+        jobs: that are replayed.
+        early: jobs of the warm-up.
+        evicted: later ones whose first start the dump has not.
+        part: what the warm-up is of the log.
+    """
+    first = f"the {early:,} of the {part} are" if early > 1 else f"the first one, of the {part}, is"
+    rest = ""
+    if evicted:
+        was = "was" if evicted == 1 else "were"
+        rest = f", nor {evicted:,} that {was} evicted, as the dump keeps only the last start"
+    return (
+        f"waits are of {jobs - early - evicted:,} of {jobs:,} jobs: {first} not scored, as the "
+        f"replay begins with an empty cluster{rest}; gpuplan waits and compare count them, and "
+        "compare leaves out those still running"
+    )
 
 
 def _admission_note(table: pl.DataFrame) -> list[str]:

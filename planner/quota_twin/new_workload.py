@@ -213,5 +213,6 @@ class QuotaSubmitter:
         room = ", ".join(f"{amount} of {flavor}" for flavor, amount in sorted(most.items()))
         raise UsageError(
             f"--gpus {job.gpus}: this workload would never have its quota: queue {job.partition} "
-            f"can have at most {room or 'no GPUs'}, all that it may borrow included"
+            f"can have at most {room or 'no GPUs'}, all that it may borrow included\n"
+            "  next: fewer --gpus, another --partition QUEUE, or other quotas: gpuplan whatif --set"
         )

@@ -10,6 +10,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.policy import Policy
+from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
 from gpuplan.planner.requests.clusters import ClusterSize
@@ -344,6 +345,11 @@ def _check_size(
             raise UsageError(f"{size.option} and --set {text}: give one of the two")
     takers = {size_setting(policy) for policy in policy_of.values()} - {None}
     what = " and ".join(dict.fromkeys(names.values()))
+    if not takers and all(has_quotas(policy.settings) for policy in policy_of.values()):
+        raise UsageError(
+            f"{size.option}: {what} runs jobs on the GPUs of the site's quotas\n"
+            "  next: leave it out, or give a --site with other quotas; gpuplan whatif changes them"
+        )
     if not takers:
         raise UsageError(f"{size.option}: {what} has no cluster and rents no workers")
     if takers == {"capacity"} and size.shape.gpus is None:

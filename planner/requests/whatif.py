@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.base.time_units import as_utc
+from gpuplan.analysis.kubernetes.heads import refuse_other_objects
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
@@ -283,6 +284,7 @@ class WhatIfRequest(SiteRequest):
         if self.is_of_kueue:
             self._check_for_quotas()
             return
+        refuse_other_objects(self.trace)
         if self.kueue_site:
             raise UsageError("--site: is for a site of Kueue; of Slurm give --slurm-conf")
         changes = self.changes()

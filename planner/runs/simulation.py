@@ -121,6 +121,7 @@ class Simulation:
         loses_work: whether evicted jobs hold GPUs for work that they do again: no wait.
         loop: what to say of jobs that evict each other again and again; empty without any.
         apart: GPUs of each GPU type that jobs keep to; empty where all GPUs are one pool.
+        site_gpus: of the whole site, also those that no job may run on; None for no site.
     """
 
     policy: str
@@ -138,6 +139,7 @@ class Simulation:
     loses_work: bool = False
     loop: str = ""
     apart: Mapping[str, int] = field(default_factory=dict)
+    site_gpus: int | None = None
 
     @property
     def gpu_s(self) -> FloatArray:

@@ -120,9 +120,20 @@ def replay_today(
     Raises:
         UsageError: settings that no run can have, or a job that the policy cannot run.
     """
-    nothing = paired_waits(jobs, np.zeros(jobs.workload.size))
-    if nothing.summary() is None:
-        return nothing
+    counted = paired_waits(jobs, np.zeros(jobs.workload.size))
+    if counted.summary() is None:
+        return counted
+    return replayed_waits(jobs, policy, gpus, gpus_per_node, rng)
+
+
+def replayed_waits(
+    jobs: TraceJobs,
+    policy: PolicySpec,
+    gpus: int,
+    gpus_per_node: int | None,
+    rng: np.random.Generator,
+) -> WaitPairs:
+    """Replay jobs on today's cluster, however few; as `replay_today`."""
     run = sized_policy(policy, gpus, gpus_per_node, "--cluster").run(
         jobs, deepcopy(rng), is_alone=True
     )

@@ -16,6 +16,7 @@ from gpuplan.planner.site.fidelity import (
     fidelity_of,
     least_faithful,
     replay_today,
+    replayed_waits,
     unknown,
 )
 from gpuplan.planner.sizing.pools import JobPool, without_growth
@@ -50,17 +51,19 @@ class PoolReplays:
             pools: the jobs by GPU type.
             seen: what the log shows of all pools.
         """
-        replays = [self._replay(pool) for pool in pools]
-        each = tuple(fidelity for fidelity, _ in replays)
         if len(pools) == 1:
-            return each[0], each
-        match = joined([waits for _, waits in replays]).summary()
-        gpus = sum(fidelity.cluster_gpus or 0 for fidelity in each)
+            replay = self._replay(pools[0], is_alone=True)
+            return replay.fidelity, (replay.fidelity,)
+        replays = [self._replay(pool, is_alone=False) for pool in pools]
+        each = tuple(replay.fidelity for replay in replays)
+        match = joined([replay.waits for replay in replays]).summary()
+        gpus = sum(replay.gpus for replay in replays)
         today = TodayReplay(self.policy.policy, gpus, match, seen.usage.peak_gpus, self.is_part)
         names = [pool.gpu_type or "unknown" for pool in pools]
         return least_faithful(fidelity_of(today), list(zip(names, each, strict=True))), each
 
-    def _replay(self, pool: JobPool) -> tuple[Fidelity, WaitPairs]:
+    def _replay(self, pool: JobPool, *, is_alone: bool) -> _PoolReplay:
+        """Replay a pool; one of few jobs too where others count with it."""
         peak, node = pool.peak_gpus, pool.gpus_per_node
         given = None if pool.shape is None else pool.shape.gpus
         gpus = given or whole_multiple(peak, node or 1)
@@ -68,7 +71,18 @@ class PoolReplays:
         widest = int(jobs.workload.gpus.max())
         if widest > gpus:
             why = f"a job needs {widest:,} GPUs at once, more than today's {gpus:,}"
-            return unknown(why), paired_waits(jobs, np.full(jobs.workload.size, np.nan))
-        waits = replay_today(jobs, self.policy, gpus, node, self.rng)
+            waits = paired_waits(jobs, np.full(jobs.workload.size, np.nan))
+            return _PoolReplay(unknown(why), waits, 0)
+        replayed = replay_today if is_alone else replayed_waits
+        waits = replayed(jobs, self.policy, gpus, node, self.rng)
         today = TodayReplay(self.policy.policy, gpus, waits.summary(), peak, self.is_part)
-        return fidelity_of(today), waits
+        return _PoolReplay(fidelity_of(today), waits, gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolReplay:
+    """How a replay of a pool compares with the log, its waits, and the GPUs replayed; 0 if none."""
+
+    fidelity: Fidelity
+    waits: WaitPairs
+    gpus: int

@@ -37,7 +37,7 @@ from gpuplan.planner.money.trace_bill import (
 )
 from gpuplan.planner.requests.characterize import RESAMPLES, CharacterizeRequest
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.waits import wait_analysis
+from gpuplan.planner.studies.waits import quotas_of_dump, wait_analysis
 
 MOST_JOBS = 2_000_000
 """Jobs of a log up to which the reasons of waits are part of the answer: beyond, of ``waits``."""
@@ -207,7 +207,8 @@ def _waits(trace: Trace, request: CharacterizeRequest) -> WaitSummary | None:
     is_scaled = (jobs.scale_duration, jobs.scale_interarrival) != (1.0, 1.0)
     if is_scaled or trace.rows > MOST_JOBS:
         return None
-    analysis = wait_analysis(trace, request.traces[0], jobs=jobs)
+    path = request.traces[0]
+    analysis = wait_analysis(trace, path, jobs=jobs, quotas=quotas_of_dump(path))
     summary = None if analysis is None else analysis.summary()
     return summary if summary is not None and summary.wait_h else None
 

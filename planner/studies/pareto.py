@@ -30,10 +30,12 @@ from gpuplan.planner.frontier.uncertainty.laws import laws_of
 from gpuplan.planner.money.bill_today import at_book, at_end, price_note
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.pareto import ParetoRequest
+from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     Fidelity,
+    named_for,
     unknown,
     why_not_today,
     without_limits,
@@ -189,7 +191,11 @@ def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fideli
     _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
     policy = PolicySpec(TODAYS_POLICY, TODAYS_POLICY, {})
     replays = PoolReplays(policy, draws, is_part=request.jobs.where is not None)
-    return without_limits(replays.fidelity(pools, seen)[0], limit_share(trace.submitted().jobs))
+    limited = limit_share(trace.submitted().jobs)
+    has_partitions = trace.provenance.source_format not in KUBERNETES
+    return named_for(
+        without_limits(replays.fidelity(pools, seen)[0], limited), has_partitions=has_partitions
+    )
 
 
 def first_submit_of(trace: Trace) -> datetime | None:

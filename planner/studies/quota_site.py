@@ -5,9 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.kubernetes.heads import refuse_other_objects
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.objects import COMMAND
-from gpuplan.analysis.quota.workloads import KueueLog, is_kueue_dump, read_kueue_log
+from gpuplan.analysis.quota.workloads import (
+    KueueLog,
+    is_kueue_dump,
+    read_kueue_log,
+)
 from gpuplan.analysis.site.log import refuse_trace_of_dump, trace_provenance
 from gpuplan.analysis.storage.files import existing_file, is_parquet
 from gpuplan.planner.policies.quota_settings import read_site
@@ -23,6 +28,7 @@ def dump_of(path: Path) -> KueueLog:
     if not is_kueue_dump(existing_file(path)):
         if is_parquet(path):
             refuse_trace_of_dump(path, trace_provenance(path))
+        refuse_other_objects(path)
         raise InputError(
             path, "is no dump of Kueue", expected="Workloads of the site of --twin", hint=COMMAND
         )

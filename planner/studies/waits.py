@@ -16,7 +16,8 @@ from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.kubernetes.nodes import NodeGpus, read_node_gpus
 from gpuplan.analysis.price_formats.instances import instance_models
-from gpuplan.analysis.quota.kueue_site import QuotaDocument
+from gpuplan.analysis.quota.kueue_site import QuotaDocument, site_or_none
+from gpuplan.analysis.quota.objects import site_objects
 from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import trace_input
@@ -110,6 +111,16 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
         ),
         notes=tuple(_notes(analysis, request, trace)),
     )
+
+
+def quotas_of_dump(path: Path) -> QuotaDocument | None:
+    """Return the quotas in a dump of Kueue; None for another file, and for quotas of no use."""
+    if not is_kueue_dump(path):
+        return None
+    try:
+        return site_or_none(path, site_objects(path))
+    except InputError:
+        return None
 
 
 def wait_analysis(

@@ -78,10 +78,12 @@ class WasteAnswer(Answer[WasteRequest, WasteResults]):
     Attributes:
         table: what each job wasted.
         sizes: what less would do for each job.
+        source_format: of the log.
     """
 
     table: WasteTable
     sizes: pl.DataFrame
+    source_format: str = ""
 
     def to_frame(self) -> pl.DataFrame:
         """Return a row per job: its names, the GPU-hours of each kind, and what less would do."""
@@ -153,6 +155,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
         notes += ("energy is not known: --metrics have no power of the GPUs that jobs held",)
     return WasteAnswer(
         request=request,
+        source_format=trace.provenance.source_format,
         results=WasteResults(
             idle_gpu_h=idle_h,
             share=share,
