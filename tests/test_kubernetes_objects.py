@@ -11,7 +11,7 @@ import pytest
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.kubernetes.heads import kinds_in
-from gpuplan.analysis.kubernetes.objects import objects_of
+from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, newest, versions_of
 from gpuplan.analysis.reading.source import Head
 
 
@@ -54,6 +54,12 @@ CONTAINERS = {
     "watch in lines": "\n".join(json.dumps(event("ADDED", item)) for item in (A, B)),
     "byte order mark": "\ufeff" + json.dumps(listed(A, B)),
 }
+
+
+def objects_of(path: Path) -> list[KubeObject]:
+    """Return the newest version of each object that is not deleted."""
+    last = [newest(kept) for kept in versions_of(path)]
+    return [item for item in last if item.event != DELETED]
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

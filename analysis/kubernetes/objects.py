@@ -155,10 +155,8 @@ class ObjectFile:
     is_cut: bool = False
 
 
-def objects_of(path: Path) -> Iterator[KubeObject]:
-    """Yield the newest version of each object of a file, in the order of their first ones.
-
-    Objects that a watch event says are deleted are left out.
+def versions_of(path: Path, hint: str = HINT) -> Iterator[list[KubeObject]]:
+    """Return the versions of each object of a file, in the order of their first ones.
 
     Raises:
         InputError: there is no such file, it is not JSON of Kubernetes, or a part of it is not.
@@ -168,11 +166,9 @@ def objects_of(path: Path) -> Iterator[KubeObject]:
         file = read_objects(stream)
     for refused in file.refused:
         raise InputError(
-            path, refused.found or "", row=refused.row, expected=refused.expected, hint=HINT
+            path, refused.found or "", row=refused.row, expected=refused.expected, hint=hint
         )
-    for kept in versions(file.objects):
-        if (last := newest(kept)).event != DELETED:
-            yield last
+    return versions(file.objects)
 
 
 def versions(objects: Iterable[KubeObject]) -> Iterator[list[KubeObject]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -15,8 +15,7 @@ from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     KubeObject,
     newest,
-    read_objects,
-    versions,
+    versions_of,
 )
 from gpuplan.analysis.kubernetes.refusals import TABLE, not_kubernetes_json
 from gpuplan.analysis.reading.source import Source, SourceStream, read_unpacked
@@ -97,23 +96,12 @@ def site_objects(path: Path) -> Iterator[SiteObject]:
         if _is_yaml(file):
             yield from yaml_objects(file, read_unpacked(file))
             continue
-        for kept in _versions_in(file):
+        for kept in versions_of(file, COMMAND):
             if (item := newest_setting(file, kept)).event == DELETED:
                 continue
             yield SiteObject(
                 file, item.api_group, item.kind, item.namespace, item.name, partial(_plain, item)
             )
-
-
-def _versions_in(file: Path) -> Iterable[list[KubeObject]]:
-    """Return the versions of each object of a file of JSON. Raises `InputError`."""
-    with closing(SourceStream(Source(file, file, not_a_device(file).stat().st_size))) as stream:
-        objects = read_objects(stream)
-    for refused in objects.refused:
-        raise InputError(
-            file, refused.found or "", row=refused.row, expected=refused.expected, hint=COMMAND
-        )
-    return versions(objects.objects)
 
 
 def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
