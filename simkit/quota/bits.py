@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from gpuplan.simkit.jit import borrowing_helper
+from typing import Any
 
-HALVES = (32, 16, 8, 4, 2, 1)
+import numba
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 
-@borrowing_helper
-def lowest_bit(bits: int) -> int:
-    """Return the number of the lowest bit that is set, below 63; one must be."""
-    number = 0
-    for half in HALVES:
-        if bits & ((1 << half) - 1) == 0:
-            bits >>= half
-            number += half
-    return number
+def _trailing_zeros(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1
+
+
+lowest_bit: Any = _trailing_zeros if numba.config.DISABLE_JIT else trailing_zeros
+"""Return the number of the lowest bit of a word that is set; one must be. Only for kernels."""

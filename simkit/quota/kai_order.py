@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpuplan.simkit.jit import borrowing_helper
 from gpuplan.simkit.quota.kai_lists import fullness, is_before, put_into, take_out
 from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY, SHARE_PLACE
@@ -57,6 +59,7 @@ from gpuplan.simkit.quota.kai_state import (
 )
 
 PLACING, REPLACING, EVICTING = range(3)  # whose order: pending jobs, evicted ones, victims
+NEVER = 1 << 62  # the rank of a queue without jobs
 
 
 @borrowing_helper
@@ -85,9 +88,13 @@ def left_of(jobs: Any, j: int) -> int:
 
 @borrowing_helper
 def _rank(tree: Any, queues: Any, jobs: Any, q: int, mode: int, everything: float) -> None:
-    """Note where a queue with its best job comes in an order: by rank, then by share."""
+    """Note where a queue with its best job comes in an order: by rank, then by share.
+
+    Victims are taken from the last queue of their order, so that theirs are negative.
+    """
     j = tree[q, BEST_PLACE + mode]
     if j < 0:
+        tree[q, RANK_PLACE + mode] = NEVER
         return
     held, capacity = queues[q, ALLOCATED], allocatable(queues, q)
     need = _need(tree, jobs, q, j, mode)
@@ -97,8 +104,9 @@ def _rank(tree: Any, queues: Any, jobs: Any, q: int, mode: int, everything: floa
     rank += capacity == 0 and held + need > 0
     if mode == EVICTING:
         need = -(queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE])
-    tree[q, RANK_PLACE + mode] = rank
-    queues[q, SHARE_PLACE + mode] = _dominant(held + need, capacity, everything)
+    share = _dominant(held + need, capacity, everything)
+    tree[q, RANK_PLACE + mode] = -rank if mode == EVICTING else rank
+    queues[q, SHARE_PLACE + mode] = -share if mode == EVICTING else share
 
 
 @borrowing_helper
@@ -171,22 +179,18 @@ def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
 def _pick(tree: Any, queues: Any, child: Any, q: int, mode: int, everything: float) -> None:
     """Set the best job below a queue, or below none, to that of its best child."""
     rank, share = RANK_PLACE + mode, SHARE_PLACE + mode
-    top = -1
+    top, least, smallest = -1, NEVER, -np.inf
     for at in range(tree[q, CHILD_FIRST], tree[q, CHILD_LAST]):
         other = child[at]
-        if tree[other, BEST_PLACE + mode] < 0:
-            continue
-        if top < 0:
-            top = other
-            continue
-        if tree[other, rank] != tree[top, rank]:
-            is_before = tree[other, rank] < tree[top, rank]
-        elif queues[other, share] != queues[top, share]:
-            is_before = queues[other, share] < queues[top, share]
-        else:
-            is_before = _tie_before(tree, queues, other, top, everything)
-        if is_before != (mode == EVICTING):
-            top = other
+        other_rank, other_share = tree[other, rank], queues[other, share]
+        is_as_low = other_rank == least
+        is_before = (other_rank < least) | (is_as_low & (other_share < smallest))
+        if is_as_low and other_share == smallest:
+            is_before = _tie_before(tree, queues, other, top, everything) != (mode == EVICTING)
+        # No branches: which queue comes next is hard to foresee.
+        top = other if is_before else top
+        least = other_rank if is_before else least
+        smallest = other_share if is_before else smallest
     tree[q, BEST_PLACE + mode] = tree[top, BEST_PLACE + mode] if top >= 0 else -1
     if mode == PLACING and top >= 0:
         tree[q, NEXT_NEED] = tree[top, NEXT_NEED]
@@ -209,13 +213,19 @@ def _climb(state: Any, q: int, mode: int) -> int:
 
 @borrowing_helper
 def _look_at_all(state: Any, mode: int) -> int:
-    """Pick the best below every queue that is not a leaf; returns the first job of the order."""
+    """Pick the best below every queue above others; returns the first job of the order.
+
+    Those queues have none yet; that of a leaf says which of them have any below.
+    """
     tree, queues, everything = state.tree, state.queues, float(state.count[ALL_CAPACITY])
     roots = tree.shape[0] - 1
     for i in range(roots):
         q = tree[i, UPWARDS]
-        if tree[q, CHILD_LAST] > tree[q, CHILD_FIRST]:
-            _pick(tree, queues, state.child, q, mode, everything)
+        if tree[q, BEST_PLACE + mode] >= 0:
+            if tree[q, CHILD_LAST] > tree[q, CHILD_FIRST]:
+                _pick(tree, queues, state.child, q, mode, everything)
+            if tree[q, PARENT] >= 0:
+                tree[tree[q, PARENT], BEST_PLACE + mode] = tree[q, BEST_PLACE + mode]
         _rank(tree, queues, state.jobs, q, mode, everything)
     _pick(tree, queues, state.child, roots, mode, everything)
     return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
