@@ -9,7 +9,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 
 def _trailing_zeros(bits: int) -> int:
-    return (bits & -bits).bit_length() - 1
+    return int(bits & -bits).bit_length() - 1
 
 
 lowest_bit: Any = _trailing_zeros if numba.config.DISABLE_JIT else trailing_zeros
