@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from golden_kueue import kai_round
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.simkit.quota.kai_round import kai_round, settle
+from gpuplan.simkit.quota.kai_round import settle
 from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
 from gpuplan.simkit.quota.kai_state import FUTURE, IDLE, JOB_ACTIVE, TASK_NODE, TASK_STATE
 
@@ -50,7 +51,7 @@ def test_past_use_lowers_a_share():
 def active_after(nodes, queues, jobs, rounds):
     state = kai_state(nodes, queues, jobs)
     for _ in range(rounds):
-        kai_round(state, 0.0)
+        kai_round(state)
         settle(state)
     return state.jobs[:, JOB_ACTIVE].tolist()
 
@@ -71,7 +72,7 @@ def test_an_elastic_job_grows_into_what_is_left():
 def test_a_fuller_node_is_filled_first():
     jobs = [KaiJob("old", "q", 1, ("n2",), 1), KaiJob("new", "q", 1, created=1)]
     state = kai_state({"n1": 2, "n2": 2}, [KaiQueue("q")], jobs)
-    kai_round(state, 0.0)
+    kai_round(state)
     assert state.tasks[1, TASK_NODE] == 1
 
 
@@ -100,7 +101,7 @@ def test_no_node_is_overbooked_and_no_gang_runs_in_part(rows, count):
     state = kai_state({f"n{i}": 4 for i in range(count)}, queues, jobs)
     for turn in range(4):
         if turn:  # more jobs of b come while those of a run
-            kai_round(state, 0.0)
+            kai_round(state)
         settle(state)
         assert (state.nodes[:, IDLE] >= 0).all()
         assert (state.nodes[:, FUTURE] == state.nodes[:, IDLE]).all()

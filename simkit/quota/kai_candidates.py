@@ -20,10 +20,14 @@ from gpuplan.simkit.quota.kai_share import (
     FIXED,
     LARGEST,
     POPPED,
+    SEEN_ALLOCATED,
+    SEEN_FAIR,
+    SEEN_FIXED,
 )
 from gpuplan.simkit.quota.kai_state import (
     ABOVE,
     ACTIVE_COUNT,
+    ALL_CAPACITY,
     ALL_FUTURE,
     APART,
     BATCH_JOB,
@@ -45,7 +49,9 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_PRIORITY,
     JOB_QUEUE,
     JOB_SIZE,
+    LEVEL_AT,
     LIST_ACTIVE,
+    MAY_LOSE,
     MOST_GANG,
     MOST_MOVED,
     MOVED,
@@ -60,9 +66,12 @@ from gpuplan.simkit.quota.kai_state import (
     PREEMPT_SHIELD,
     RECLAIM_SHIELD,
     SECTION,
+    SEEN_AT,
     SEVERAL,
     SHAPE_FAILED,
     SHAPE_HOPEFUL,
+    SHAPE_POOR,
+    SHAPE_POOR_AT,
     SHIELD,
     TASK_NODE,
     TASK_RUNNING,
@@ -71,6 +80,7 @@ from gpuplan.simkit.quota.kai_state import (
     VERSION,
     allocatable,
     fits_queue,
+    room_for,
     within_deserved,
 )
 
@@ -93,7 +103,14 @@ def may_search(state: Any, kind: int, action: int) -> bool:
             and _might_move(state, kind)
         )
     if action == RECLAIM:
+        shape = classes[kind, CLASS_SHAPE]
+        if classes[shape, SHAPE_POOR] >= state.count[ALL_FUTURE] and _is_unchanged(
+            tree, q, classes[shape, SHAPE_POOR_AT]
+        ):
+            return False
         if queues[q, ALLOCATED] + need > queues[q, FAIR]:
+            classes[shape, SHAPE_POOR_AT] = state.count[VERSION]
+            classes[shape, SHAPE_POOR] = state.count[ALL_CAPACITY]
             return False
         if fixed and not within_deserved(queues, q, queues[q, FIXED] + need):
             return False
@@ -111,6 +128,44 @@ def may_search(state: Any, kind: int, action: int) -> bool:
 
 
 @borrowing_helper
+def _is_unchanged(tree: Any, q: int, version: int) -> bool:
+    """Return whether all is as at a version that tells whether a queue has enough to reclaim."""
+    above = tree[q, PARENT] if tree[q, PARENT] >= 0 else tree.shape[0] - 1
+    return version >= tree[q, SEEN_AT] and version >= tree[above, LEVEL_AT]  # type: ignore[no-any-return]
+
+
+@borrowing_helper
+def note_changes(state: Any) -> None:
+    """Note the queues, and the levels that may lose, of which amounts have changed.
+
+    A queue that has too little to reclaim has too little until then, with no more free GPUs: less
+    is missing only with more. Where all queues of a level deserve all, none loses to another.
+    """
+    queues, tree, version = state.queues, state.tree, state.count[VERSION]
+    roots = tree.shape[0] - 1
+    for i in range(roots, -1, -1):  # from the top down
+        above = tree[i, UPWARDS] if i < roots else roots
+        changed = False
+        for at in range(tree[above, CHILD_FIRST], tree[above, CHILD_LAST]):
+            q = state.child[at]
+            held, fixed, fair = queues[q, ALLOCATED], queues[q, FIXED], queues[q, FAIR]
+            if (
+                held != queues[q, SEEN_ALLOCATED]
+                or fixed != queues[q, SEEN_FIXED]
+                or fair != queues[q, SEEN_FAIR]
+            ):
+                queues[q, SEEN_ALLOCATED], queues[q, SEEN_FIXED] = held, fixed
+                queues[q, SEEN_FAIR] = fair
+                tree[q, SEEN_AT] = version
+                changed = True
+        if changed and tree[above, MAY_LOSE]:
+            tree[above, LEVEL_AT] = version
+        if above < roots:
+            higher = tree[above, PARENT] if tree[above, PARENT] >= 0 else roots
+            tree[above, LEVEL_AT] = max(tree[above, LEVEL_AT], tree[higher, LEVEL_AT])
+
+
+@borrowing_helper
 def _might_gain(state: Any, kind: int) -> bool:
     """Return whether jobs of a class might reclaim enough; those of other priorities fare alike."""
     classes = state.classes
@@ -120,9 +175,11 @@ def _might_gain(state: Any, kind: int) -> bool:
     if classes[shape, SHAPE_HOPEFUL] == state.count[VERSION]:
         return True
     missing = need - state.count[ALL_FUTURE]
-    may = _might_reclaim(state, classes[kind, CLASS_QUEUE], need, missing) and _might_make_room(
-        state, kind, RECLAIM
-    )
+    may = _might_reclaim(state, classes[kind, CLASS_QUEUE], need, missing)
+    if not may:
+        classes[shape, SHAPE_POOR_AT] = state.count[VERSION]
+        classes[shape, SHAPE_POOR] = state.count[ALL_FUTURE]
+    may = may and _might_make_room(state, kind, RECLAIM)
     classes[shape, SHAPE_HOPEFUL if may else SHAPE_FAILED] = state.count[VERSION]
     return may
 
@@ -273,11 +330,10 @@ def _slots_if_moved(state: Any, size: int) -> int:
     for free in range(size, state.rooms.size):
         slots += state.rooms[free] * (free // size)
     for i in range(state.count[MOVED]):
-        node = batches[i, MOVED_NODE]
-        slots -= batches[i, MOVED_SIZE] // size
-        slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
-        nodes[node, NODE_FREED] += batches[i, MOVED_SIZE]
-        slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+        node, held = batches[i, MOVED_NODE], batches[i, MOVED_SIZE]
+        free = nodes[node, FUTURE] + nodes[node, NODE_FREED]
+        slots += room_for(free + held, size) - room_for(free, size) - room_for(held, size)
+        nodes[node, NODE_FREED] += held
     for i in range(state.count[MOVED]):
         nodes[batches[i, MOVED_NODE], NODE_FREED] = 0
     return slots
@@ -300,7 +356,7 @@ def more_lost(state: Any, victim: int, count: int, size: int) -> int:
     """Count a batch of tasks as evictable; returns how many more of a size may have their room."""
     queues, b = state.queues, state.tree[state.jobs[victim, JOB_QUEUE], APART]
     before = _lost_slots(queues, b, size)
-    slots = float(count * (state.jobs[victim, JOB_SIZE] // size))
+    slots = float(count * room_for(state.jobs[victim, JOB_SIZE], size))
     queues[b, EVICTABLE] += slots
     queues[b, LARGEST] = max(queues[b, LARGEST], slots)
     return _lost_slots(queues, b, size) - before
@@ -329,16 +385,17 @@ def _might_make_room(state: Any, kind: int, action: int) -> bool:
             victim = state.lists[at, LIST_ACTIVE]
             if jobs[victim, JOB_PRIORITY] >= most_priority:
                 continue
-            count, take = 0, jobs[victim, JOB_SIZE] // size if action == RECLAIM else 0
+            held = jobs[victim, JOB_SIZE]
+            count, take = 0, room_for(held, size) if action == RECLAIM else 0
             for task in range(jobs[victim, JOB_FIRST], jobs[victim, JOB_LAST]):
                 if tasks[task, TASK_STATE] == TASK_RUNNING:
                     node = tasks[task, TASK_NODE]
                     if nodes[node, NODE_FREED] == 0:
                         nodes[listed, NODE_ORDER] = node
                         listed += 1
-                    slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size + take
-                    nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
-                    slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                    free = nodes[node, FUTURE] + nodes[node, NODE_FREED]
+                    slots += room_for(free + held, size) - room_for(free, size) - take
+                    nodes[node, NODE_FREED] += held
                     count += 1
             if action == RECLAIM:
                 slots += more_lost(state, victim, count, size)

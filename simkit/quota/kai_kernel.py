@@ -283,6 +283,8 @@ def run_kai(
 ) -> int:  # fmt: skip
     """Take so many instants; returns `DONE`, `GOING`, or `FULL` where ``runs`` has no room.
 
+    Or only decide a round with the tables as they are: the states of tasks then tell what.
+
     Args:
         tables: see `gpuplan.simkit.quota.kai_state`.
         clock: see the cells above.
@@ -291,7 +293,8 @@ def run_kai(
         events: heap of ends and stops of tasks, with its table.
         lists: when jobs come; the jobs in that order; time, job and GPUs of each change of what
             jobs hold, from row 1 on, the first cell being their number.
-        limits: grace in seconds, checkpoint interval (0: none), most evictions, instants.
+        limits: grace in seconds, checkpoint interval (0: none), most evictions, instants (-1: only
+            decide a round).
         sharing: weight of past use (0: none), decay per second, window in seconds (0: all).
     """
     state = by_reference(tables)
@@ -300,7 +303,7 @@ def run_kai(
     most_evictions, instants = limits[2], limits[3]
     k, decay, window = sharing
     n = arrival.size
-    while True:
+    while instants >= 0:
         coming = clock[NEXT_COMING]
         now = FAR
         if heap.size[0]:
@@ -352,3 +355,5 @@ def run_kai(
             for i in range(changed):
                 if k > 0:
                     _log(state, changes, now, state.lists[i, LIST_TOUCHED])
+    run_round(state, k)
+    return DONE

@@ -35,6 +35,7 @@ from gpuplan.simkit.quota.kai_state import (
     NO_CLASS,
     PENDING_COUNT,
     SECTION,
+    SHAPE_POOR_AT,
     tasks_wanted,
 )
 
@@ -182,8 +183,11 @@ def _join_class(state: Any, j: int) -> None:
         classes[kind, CLASS_PLACE] = state.count[CLASSES]
         state.lists[state.count[CLASSES], LIST_CLASSES] = kind
         state.count[CLASSES] += 1
-    classes[kind, CLASS_WANTED] = tasks_wanted(jobs, j)
-    classes[kind, CLASS_NEED] = classes[kind, CLASS_WANTED] * classes[kind, CLASS_SIZE]
+    wanted = tasks_wanted(jobs, j)
+    if classes[kind, CLASS_WANTED] != wanted:
+        classes[kind, CLASS_WANTED] = wanted
+        classes[kind, CLASS_NEED] = wanted * classes[kind, CLASS_SIZE]
+        classes[kind, SHAPE_POOR_AT] = -1
     classes[kind, CLASS_COUNT] += 1
 
 

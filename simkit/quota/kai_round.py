@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
-from gpuplan.simkit.quota.kai_candidates import CONSOLIDATE, PREEMPT, RECLAIM, may_search
+from gpuplan.simkit.quota.kai_candidates import (
+    CONSOLIDATE,
+    PREEMPT,
+    RECLAIM,
+    may_search,
+    note_changes,
+)
 from gpuplan.simkit.quota.kai_lists import enlist, keep_place, relist
 from gpuplan.simkit.quota.kai_order import (
     first_pending,
@@ -113,8 +119,8 @@ def _may_try(state: Any, kind: int, action: int) -> bool:
 
 
 @borrowing_helper
-def _is_hopeless(state: Any, action: int) -> bool:
-    """Return whether an action can place none of the jobs that it has not tried.
+def _is_hopeless(state: Any, action: int, begins: bool) -> bool:
+    """Return whether an action, which may just begin, can place none of the jobs it has not tried.
 
     What it cannot place it cannot until something changes, so no class is looked at twice before.
     """
@@ -122,18 +128,20 @@ def _is_hopeless(state: Any, action: int) -> bool:
     for i in range(state.count[LOOKED], state.count[CLASSES]):
         kind = state.lists[i, LIST_CLASSES]
         state.count[LOOKED] = i
-        if classes[kind, CLASS_LEFT] > 0 and _may_try(state, kind, action):
+        if (begins or classes[kind, CLASS_LEFT] > 0) and _may_try(state, kind, action):
             return False
     state.count[LOOKED] = state.count[CLASSES]
     return True
 
 
 @borrowing_helper
-def _begin_version(state: Any) -> None:
-    """Forget which classes failed."""
+def _begin_version(state: Any, action: int) -> None:
+    """Forget which classes failed; for reclaim note whose amounts changed."""
     state.count[VERSION] += 1
     state.count[CHANGES] += 1
     state.count[LOOKED] = 0
+    if action == RECLAIM:
+        note_changes(state)
 
 
 @borrowing_helper
@@ -141,12 +149,12 @@ def _act(state: Any, action: int) -> None:
     """Try all pending jobs in order; jobs of a class fail alike until something changes."""
     jobs, classes = state.jobs, state.classes
     state.count[ACTION] += 1
-    _begin_version(state)
+    _begin_version(state, action)
+    if _is_hopeless(state, action, True):
+        return
     for i in range(state.count[CLASSES]):
         kind = state.lists[i, LIST_CLASSES]
         classes[kind, CLASS_LEFT] = classes[kind, CLASS_COUNT]
-    if _is_hopeless(state, action):
-        return
     j = first_pending(state, True)
     while j >= 0:
         kind, q = jobs[j, JOB_CLASS], jobs[j, JOB_QUEUE]
@@ -169,7 +177,7 @@ def _act(state: Any, action: int) -> None:
         else:
             done = search(state, j, action)
             if done:
-                _begin_version(state)
+                _begin_version(state, action)
         if not done:
             classes[kind, CLASS_FAILED] = state.count[VERSION]
         if is_tried:
@@ -177,7 +185,7 @@ def _act(state: Any, action: int) -> None:
             if not done and state.count[SEVERAL] == 0:
                 state.tree[q, CURSOR] += 1
             classes[kind, CLASS_LEFT] -= 1
-        if _is_hopeless(state, action):
+        if _is_hopeless(state, action, False):
             return
         j = first_pending(state, False) if done and action != ALLOCATE else next_pending(state, q)
 
@@ -190,12 +198,6 @@ def run_round(state: Any, k: float) -> None:
     _act(state, ALLOCATE)
     for action in (CONSOLIDATE, RECLAIM, PREEMPT):
         _act(state, action)
-
-
-@borrowing_kernel
-def kai_round(tables: Any, k: float) -> None:
-    """Run one round; the states of tasks tell what was decided."""
-    run_round(by_reference(tables), k)
 
 
 @borrowing_kernel

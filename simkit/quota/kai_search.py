@@ -76,6 +76,7 @@ from gpuplan.simkit.quota.kai_state import (
     need_of,
     place_job,
     remove_task,
+    room_for,
     tasks_wanted,
     touch,
     victims_left,
@@ -118,11 +119,11 @@ def search(state: Any, j: int, action: int) -> bool:
                 if nodes[node, NODE_FREED] == 0:
                     nodes[listed, NODE_ORDER], nodes[node, NODE_FIRST] = node, gathered
                     listed += 1
-                slots -= (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
-                nodes[node, NODE_FREED] += jobs[victim, JOB_SIZE]
-                slots += (nodes[node, FUTURE] + nodes[node, NODE_FREED]) // size
+                free, held = nodes[node, FUTURE] + nodes[node, NODE_FREED], jobs[victim, JOB_SIZE]
+                slots += room_for(free + held, size) - room_for(free, size)
                 if action != PREEMPT:
-                    slots -= jobs[victim, JOB_SIZE] // size
+                    slots -= room_for(held, size)
+                nodes[node, NODE_FREED] += held
                 gathered += 1
                 count += 1
         state.batches[batches, BATCH_JOB], state.batches[batches, BATCH_END] = victim, gathered

@@ -29,6 +29,7 @@ from gpuplan.simkit.quota.kai_state import (
     JOB_COLUMNS,
     JOB_QUEUE,
     LISTS,
+    MAY_LOSE,
     MOST_GANG,
     MOST_MOVED,
     MOVED_COLUMNS,
@@ -40,6 +41,7 @@ from gpuplan.simkit.quota.kai_state import (
     ROOMY_ROWS,
     SECTION,
     SEVERAL,
+    SHAPE_POOR_AT,
     SHIELDS,
     TASK_COLUMNS,
     TASK_PENDING,
@@ -158,6 +160,7 @@ def empty_state(
             tree[q, column] = inherited if seconds is None else seconds
     ends = np.cumsum([len(row) for row in below])
     tree[:, CHILD_FIRST], tree[:, CHILD_LAST] = ends - [len(row) for row in below], ends
+    tree[:, MAY_LOSE] = [any(queues[q].deserved >= 0 for q in row) for row in below]
     tree[:count, UPWARDS] = np.argsort(-depth, kind="stable")
     by_queue = np.bincount(jobs[:, JOB_QUEUE], minlength=count)[:count]
     tree[:count, SECTION] = np.cumsum(by_queue) - by_queue
@@ -178,7 +181,7 @@ def empty_state(
     _, first, shape = np.unique(
         kinds[:, [0, 3, 4, 5]], axis=0, return_index=True, return_inverse=True
     )
-    classes[:, CLASS_SHAPE] = first[shape.reshape(-1)]
+    classes[:, CLASS_SHAPE], classes[:, SHAPE_POOR_AT] = first[shape.reshape(-1)], -1
     task_table = np.zeros((len(tasks), TASK_COLUMNS), np.int64)
     task_table[:, :4] = tasks
     nodes = np.zeros((capacity.size, NODE_COLUMNS), np.int64)

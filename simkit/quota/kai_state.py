@@ -45,12 +45,15 @@ NO_CLASS = -1  # in the list of pending jobs: of one that only keeps its place
 # GPUs that the first one to place would take. Above, apart: the first ancestors of the queue of a
 # reclaiming job and of this one that differ. Class begin, end: its classes. Shields: for
 # how many seconds after their start jobs are no victims of reclaim, of preempt, of this search.
+# May lose: whether one of the queues below deserves less than all, so that another may reclaim
+# from it. Seen at: the last version at which what it holds or may hold had changed; level at: the
+# same for the queues below it and on the levels above, where these may lose.
 (
     PARENT, CREATED, CHILD_FIRST, CHILD_LAST, UPWARDS, SECTION, PENDING_COUNT, ACTIVE_COUNT,
     CURSOR, VICTIM_CURSOR, BEST_PLACE, BEST_REPLACE, BEST_EVICT, RANK_PLACE, RANK_REPLACE,
     RANK_EVICT, IS_VICTIM, RECLAIM_SHIELD, PREEMPT_SHIELD, SHIELD, ABOVE, APART,
-    NEXT_NEED, CLASS_BEGIN, CLASS_END, TREE_COLUMNS,
-) = range(26)  # fmt: skip
+    NEXT_NEED, CLASS_BEGIN, CLASS_END, MAY_LOSE, SEEN_AT, LEVEL_AT, TREE_COLUMNS,
+) = range(29)  # fmt: skip
 # Columns of the lists: pending jobs, each with its class, and possible victims of each queue, in
 # sections by queue; jobs changed in this round; classes that have pending jobs.
 LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(6)
@@ -60,11 +63,13 @@ LIST_PENDING, LIST_KIND, LIST_ACTIVE, LIST_TOUCHED, LIST_CLASSES, LISTS = range(
 # might be.
 # Wanted, need: tasks and GPUs that each would take next. Shape: the first class of this queue, size
 # and number of tasks, of which every priority finds as little to reclaim; failed or hopeful there.
+# Poor at: the last version at which queues had too little to lose for it; poor: up to how many free
+# GPUs they have.
 (
     CLASS_QUEUE, CLASS_PRIORITY, CLASS_FIXED, CLASS_SIZE, CLASS_WANTED, CLASS_NEED, CLASS_SHAPE,
     CLASS_COUNT, CLASS_LEFT, CLASS_PLACE, CLASS_FAILED, CLASS_HOPEFUL, SHAPE_FAILED, SHAPE_HOPEFUL,
-    CLASS_COLUMNS,
-) = range(15)  # fmt: skip
+    SHAPE_POOR_AT, SHAPE_POOR, CLASS_COLUMNS,
+) = range(17)  # fmt: skip
 # Columns of the batches of victims: job and number of its last task; tasks in the order gathered;
 # whether it is out in a simulation; the first queues above a pending job and it that differ; node
 # and size of the tasks that any consolidation might move.
@@ -186,6 +191,14 @@ def fits_nodes(state: Any, size: int, left: int) -> bool:
         if left <= 0:
             return True
     return left <= 0
+
+
+@borrowing_helper
+def room_for(free: int, size: int) -> int:
+    """Return how many tasks of a size so many GPUs have room for; a division takes longer."""
+    if free < size:
+        return 0
+    return free if size == 1 else free // size
 
 
 @borrowing_helper
