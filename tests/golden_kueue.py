@@ -13,13 +13,13 @@ import sys
 
 import numpy as np
 from golden_files import check_files
+from golden_moment import HeldQuota, QuotaMoment
 
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota import kai_columns as col
 from gpuplan.simkit.quota.kai_kernel import CLOCK, PAST_COLUMNS, ROW_COLUMNS, run_kai
 from gpuplan.simkit.quota.kai_round import settle
 from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
-from gpuplan.simkit.quota.kai_state import JOB_ACTIVE
-from gpuplan.simkit.quota.moment import HeldQuota, QuotaMoment
 from gpuplan.simkit.quota.simulator import REASONS, as_jobs, replay_quota
 from gpuplan.simkit.quota.site import (
     PodSet,
@@ -292,7 +292,7 @@ def kai_rounds(case):
         kai_round(state)
         settle(state)
         active = dict(
-            zip([job.name for job in jobs], state.jobs[:, JOB_ACTIVE].tolist(), strict=True)
+            zip([job.name for job in jobs], state.jobs[:, col.JOB_ACTIVE].tolist(), strict=True)
         )
         if turn == case["rounds"] - 1:
             first = active
