@@ -77,7 +77,7 @@ def test_a_plan_says_how_much_of_it_is_of_jobs_still_running(gpuplan):
     err = " ".join(gpuplan("plan", log)[2].split())
     assert (
         "3 jobs still running: in the plan and in today's time with the 1,043 GPU-hours so far "
-        "(16% of all)" in err
+        "(16.4% of all)" in err
     )
 
 

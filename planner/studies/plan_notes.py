@@ -71,7 +71,7 @@ def plan_notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> li
         share = running_h * HOUR_S / float(jobs.gpu_s.sum())
         notes.append(
             f"{counted(running, 'job')} still running: in the plan and in today's time with the "
-            f"{running_h:,.0f} GPU-hours so far ({share:.0%} of all)"
+            f"{running_h:,.0f} GPU-hours so far ({share:.1%} of all)"
         )
     lacking = int(np.isnan(jobs.wait_s).sum())
     if lacking:
