@@ -193,7 +193,10 @@ def test_a_plan_has_what_came_of_it_on_time_that_it_has_not_seen():
 
 
 def test_waits_have_their_reasons_and_whether_the_cluster_is_too_small():
-    why = "41% of the wait is your per-user GPU limit (QOSMaxGRESPerUser, 16 GPUs)."
+    why = (
+        "By the last reason that Slurm kept of each job, 41% of the wait is your per-user GPU "
+        "limit (QOSMaxGRESPerUser, 16 GPUs)."
+    )
     small = "Is the cluster too small? In part: 31% of the wait had too few free GPUs."
     start = "A job waits 3 h on average from submission to start (P95 9 h)."
     headline = f"{start} {why} {small}\nToday: 37 GPUs on average (peak 55), 5 h per job. 9 jobs."

@@ -17,7 +17,7 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.tables.commitment_tables import commitment_text, is_of_some_types, show_dollars
 from gpuplan.cli.tables.fidelity_text import contradiction
-from gpuplan.planner.site.fidelity import SITE_RULES
+from gpuplan.planner.site.fidelity import SITE_RULES, UNKNOWN
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.size import SizeAnswer
@@ -149,6 +149,8 @@ def headline(
         return parts[0]  # it says what today costs
     if len(parts) < 3 or not parts[1]:
         parts.append(_today(results, period_text(period)))
+    if results.gpus is not None and results.fidelity.verdict == UNKNOWN:
+        parts.append(f"The answer is not checked against the log: {results.fidelity.why}.")
     return " ".join(part for part in parts if part)
 
 

@@ -235,7 +235,7 @@ def why_not_today(selection: Selection, provenance: Provenance) -> str:
         provenance: where they come from.
     """
     if provenance.source_format == SYNTHETIC:
-        return "the log is synthetic: its waits are sampled, and no scheduler made them"
+        return "it is synthetic, its waits are sampled, and no scheduler made them"
     options = {
         "--sample": selection.sample is not None,
         "--scale-duration": selection.scale_duration != 1,
