@@ -247,7 +247,7 @@ def test_targets_are_written_as_they_are_read(text):
 
 
 def test_the_command_says_what_held_and_what_a_short_log_does(gpuplan, tmp_path):
-    def answer(days, *words):
+    def answer(days, *words, commit="0.1"):
         submit = [DAY * day + s for day in range(days) for s in (0, 0, 3 * HOUR)]
         path = write_trace(
             tmp_path / f"{days}.parquet",
@@ -255,7 +255,7 @@ def test_the_command_says_what_held_and_what_a_short_log_does(gpuplan, tmp_path)
             [4 * HOUR, HOUR, HOUR] * days,
             [2.0, 1.0, 2.0] * days,
         )
-        prices = ("--commit", "0.1", "--on-demand", "1.29")
+        prices = ("--commit", commit, "--on-demand", "1.29")
         code, out, err = gpuplan("plan", path, *prices, *words)
         assert code == 0, err
         return " ".join(out.split()), err
@@ -263,6 +263,8 @@ def test_the_command_says_what_held_and_what_a_short_log_does(gpuplan, tmp_path)
     out, err = answer(20)
     assert out.startswith("Commit to 3 GPUs") and ": confirmed." in out
     assert "plan of the first part" in out and "less than two weeks" not in err
+    out, _ = answer(20, commit="1.29")
+    assert ": confirmed" not in out and "changes nothing, so there is no saving to confirm." in out
     out, err = answer(12)
     assert ": confirmed." in out and "with less than two weeks the part held out is 3.4" in err
     out, _ = answer(20, "--holdout", "0%")
