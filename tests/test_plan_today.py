@@ -116,7 +116,7 @@ def test_owned_gpus_need_no_price(gpuplan, days):
     text = headline_of(gpuplan, days, "--owned", "A100=8")
     assert text.startswith("The 8 GPUs owned are enough: no GPU needs to be bought or rented.")
     text = headline_of(gpuplan, days, "--owned", "A100=4")
-    assert "beside the 4 owned" in text and "at an assumed price" in text
+    assert "beside the 4 owned" in text and "at an assumed price, owned GPUs left out" in text
 
 
 def test_a_company_pays_today_for_32_committed_gpus(gpuplan, company):

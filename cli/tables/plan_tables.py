@@ -119,6 +119,7 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     has_budget = request.budget is not None
     cost = f"for {show_about_usd(results.usd_per_month)} a month"
     cost += "" if request.has_price else " at an assumed price"
+    cost += ", owned GPUs left out" if owned else ""
     replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
     if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
         cost += f" ({show_about_usd(replay_usd)} in the replay)"
