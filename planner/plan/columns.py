@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,6 +73,17 @@ class RouteColumns:
     within_s: float = 0.0
 
     @property
+    def market_of(self) -> dict[str, GpuMarkets]:
+        """The markets of each GPU type, by its name."""
+        return dict(zip(self.types, self.markets, strict=True))
+
+    def by_type(self) -> Iterator[tuple[int, str, GpuMarkets, BoolArray]]:
+        """Yield place, name and markets of each GPU type, and which jobs are of it."""
+        job_types = self.jobs.gpu_type.to_numpy()
+        for number, (gpu_type, market) in enumerate(self.market_of.items()):
+            yield number, gpu_type, market, job_types == gpu_type
+
+    @property
     def service_gpus(self) -> FloatArray:
         """GPUs that services hold, by type and bin."""
         held = np.zeros((len(self.types), self.bins.count))
@@ -100,6 +111,11 @@ class RouteColumns:
     def has_deferred(self) -> bool:
         """Whether any job may wait for idle GPUs."""
         return bool(self.jobs.is_deferred.any())
+
+    def paths_of(self, planned: PlannedClass) -> list[tuple[JobRoute, JobPaths]]:
+        """Return the routes that fit any job of a class, and what its jobs then hold."""
+        market = self.market_of[planned.gpu_type]
+        return _paths_of(self.jobs, planned, market, self.speedup, self.settings)
 
     def of_kind(self, kind: str) -> BoolArray:
         """Return which columns are routes of a kind; shape (r,)."""
@@ -140,7 +156,7 @@ def route_columns(
     for number, planned in enumerate(classes):
         market, rows = markets[planned.gpu_type], planned.jobs
         submit_s, gpus = jobs.submit_s[rows], jobs.gpus[rows]
-        for route, path in paths_of(jobs, planned, market, speedup, settings):
+        for route, path in _paths_of(jobs, planned, market, speedup, settings):
             routes.append(route)
             owners.append(number)
             end_s = submit_s + path.time_s
@@ -180,7 +196,7 @@ def route_columns(
     )
 
 
-def paths_of(
+def _paths_of(
     jobs: PlannedJobs,
     planned: PlannedClass,
     market: GpuMarkets,

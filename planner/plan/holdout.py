@@ -10,7 +10,7 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import DAY_S, MONTH_H
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.classes import joined_by
-from gpuplan.planner.plan.columns import RouteColumns, paths_of, route_columns
+from gpuplan.planner.plan.columns import RouteColumns, route_columns
 from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.jobs import bins_of
 from gpuplan.planner.plan.kept import OldPlan
@@ -172,10 +172,9 @@ def hold_out(
     cut_s = part.begin_s
     before = int(np.searchsorted(columns.jobs.submit_s, cut_s, side="left"))
     jobs = columns.jobs.first(before)
-    markets = dict(zip(columns.types, columns.markets, strict=True))
     fit = route_columns(
         jobs,
-        markets,
+        columns.market_of,
         speedup=columns.speedup,
         settings=columns.settings,
         within_s=columns.within_s,
@@ -232,7 +231,6 @@ def _limits(limits: PlanLimits, target: TimeTarget | None, now_s: float) -> Plan
 def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
     """Return columns with the GPUs of all jobs, and the times of those submitted later."""
     jobs = columns.jobs
-    markets = dict(zip(columns.types, columns.markets, strict=True))
     classes, time_s, spot_gpu_s = [], np.zeros(columns.class_of.size), columns.spot_gpu_s.copy()
     for number, planned in enumerate(columns.classes):
         rows = planned.jobs[jobs.submit_s[planned.jobs] >= begin_s]
@@ -245,8 +243,7 @@ def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
         classes.append(part)
         of_class = np.flatnonzero(columns.class_of == number)
         if rows.size:
-            market = markets[planned.gpu_type]
-            paths = dict(paths_of(jobs, part, market, columns.speedup, columns.settings))
+            paths = dict(columns.paths_of(part))
             for at in of_class.tolist():
                 path = paths.get(columns.routes[at])
                 times = jobs.run_s[rows] if path is None else path.time_s

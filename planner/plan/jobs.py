@@ -47,6 +47,11 @@ class TimeBins:
         """Length of a bin."""
         return self.window_s / self.count
 
+    @property
+    def edges_s(self) -> FloatArray:
+        """Begin of each bin, and the end of the last; shape (count + 1,)."""
+        return np.arange(self.count + 1, dtype=np.float64) * self.bin_s
+
     def means(self, begin_s: FloatArray, end_s: FloatArray, amount: FloatArray) -> FloatArray:
         """Return the exact mean per bin of the step function that intervals add up to.
 

@@ -93,17 +93,12 @@ def market_uses(
     """
     uses: list[MarketUse] = []
     window_s, jobs = columns.bins.window_s, columns.jobs
-    is_planned = assigned.column >= 0
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    kind = np.where(is_planned, kinds[assigned.column], "")
-    type_names = jobs.gpu_type.to_numpy()
-    bin_edges = np.arange(columns.bins.count + 1) * columns.bins.bin_s
-    start_s, runs = jobs.submit_s, is_planned
+    bin_edges = columns.bins.edges_s
+    start_s, runs = jobs.submit_s, assigned.column >= 0
     if not deferred_may_stop:
         start_s = deferred_start_s(columns, assigned, plan.committed)
         runs = np.ones(jobs.size, bool)
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        of_type = type_names == gpu_type
+    for number, gpu_type, market, of_type in columns.by_type():
         on_pool = of_type & runs
         begin_s = start_s[on_pool]
         in_bins = columns.service_gpus[number]
@@ -132,7 +127,7 @@ def market_uses(
             usd = above.mean_gpus * market.on_demand_usd * MONTH_H
             uses.append(above.use("on_demand", gpu_type, usd))
         for name in (SPOT, SERVERLESS):
-            in_market = of_type & is_planned & (kind == name)
+            in_market = of_type & (assigned.kind == name)
             if in_market.any():
                 first_s = jobs.submit_s[in_market]
                 last_s = first_s + assigned.outside_s[in_market]

@@ -223,13 +223,11 @@ def replay_plan(
         UsageError: times are too long for 64 bits.
     """
     jobs, stress = columns.jobs, stress or SpotStress()
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    is_spot = (np.where(assigned.column >= 0, kinds[assigned.column], "") == SPOT) & assigned.fits
-    type_names = jobs.gpu_type.to_numpy()
+    is_spot = assigned.is_on(SPOT)
     wait_s, time_s = np.zeros((2, jobs.size))
     types = []
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        rows = np.flatnonzero(type_names == gpu_type)
+    for number, gpu_type, market, of_type in columns.by_type():
+        rows = np.flatnonzero(of_type)
         joint = _joint_jobs(columns, assigned, rows, is_spot, market, stress, terms.seed)
         fixed = market.standing + float(committed[number])
         joint, is_job = with_services(joint, columns.services.get(gpu_type), columns.bins)
@@ -241,8 +239,8 @@ def replay_plan(
             raise UsageError(f"the plan cannot be replayed: {error}") from error
         except ValueError as error:
             if caps is not None:
-                of_type = f" for {gpu_type}" if gpu_type else ""
-                raise InfeasibleError(f"{error} under its cap{of_type}") from error
+                of_gpus = f" for {gpu_type}" if gpu_type else ""
+                raise InfeasibleError(f"{error} under its cap{of_gpus}") from error
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error
@@ -272,11 +270,9 @@ def deferred_start_s(
     """
     jobs = columns.jobs
     start_s = jobs.submit_s.copy()
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    elsewhere = (assigned.column >= 0) & (kinds[assigned.column] == SPOT) & assigned.fits
-    type_names = jobs.gpu_type.to_numpy()
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        rows = np.flatnonzero((type_names == gpu_type) & ~elsewhere)
+    elsewhere = assigned.is_on(SPOT)
+    for number, gpu_type, market, of_type in columns.by_type():
+        rows = np.flatnonzero(of_type & ~elsewhere)
         later = jobs.is_deferred[rows]
         if not later.any():
             continue

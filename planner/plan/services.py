@@ -28,10 +28,9 @@ class ServiceLoad:
 
     def means(self, bins: TimeBins) -> FloatArray:
         """Return the exact mean per bin; the first bin begins with a period."""
-        edges = np.arange(bins.count + 1) * bins.bin_s
         step_s = np.concatenate((self.time_s, [self.horizon_s]))
         area = np.concatenate(([0.0], np.cumsum(np.diff(step_s) * self.gpus)))
-        periods, rest_s = np.divmod(edges, self.horizon_s)
+        periods, rest_s = np.divmod(bins.edges_s, self.horizon_s)
         before = np.interp(rest_s, step_s, area, left=0.0)
         result: FloatArray = np.diff(periods * area[-1] + before) / bins.bin_s
         return result

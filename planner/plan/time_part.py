@@ -22,7 +22,7 @@ class TimePart(NamedTuple):
 
 def weights_in(columns: RouteColumns, part: TimePart) -> FloatArray:
     """Return the share of a part of the time that each bin is; they add up to 1."""
-    edges = (np.arange(columns.bins.count + 1) * columns.bins.bin_s).clip(*part)
+    edges = columns.bins.edges_s.clip(*part)
     inside = np.diff(edges)
     weights: FloatArray = inside / inside.sum()
     return weights
@@ -34,13 +34,10 @@ def assigned_usd_per_h(
     """Return the dollars an hour of the program in a part of the time, for jobs with routes."""
     jobs, bins = columns.jobs, columns.bins
     weights = weights_in(columns, part)
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    kind = np.where(assigned.column >= 0, kinds[assigned.column], "")
-    types = jobs.gpu_type.to_numpy()
     services = columns.service_gpus
     usd = 0.0
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        of_type = (types == gpu_type) & ~jobs.is_deferred
+    for number, _, market, is_of_type in columns.by_type():
+        of_type = is_of_type & ~jobs.is_deferred
         begin = jobs.submit_s[of_type]
         held = bins.means(
             begin + assigned.pool_from_s[of_type],
@@ -53,7 +50,7 @@ def assigned_usd_per_h(
         usd += market.held_usd_per_h + committed[number] * (market.committed_usd or 0.0)
         usd += float(np.maximum(0.0, held - fixed) @ weights) * (market.on_demand_usd or 0.0)
         for name in (SPOT, SERVERLESS):
-            rows = of_type & (kind == name)
+            rows = of_type & (assigned.kind == name)
             if rows.any():
                 first = jobs.submit_s[rows]
                 outside = bins.means(first, first + assigned.outside_s[rows], jobs.gpus[rows])

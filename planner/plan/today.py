@@ -121,11 +121,9 @@ def _held(
 ) -> list[GpusInUse]:
     """Return the GPUs of each type that jobs and services hold, of jobs that start at some time."""
     jobs = columns.jobs
-    types = jobs.gpu_type.to_numpy()
-    edges_s = np.arange(columns.bins.count + 1) * columns.bins.bin_s
+    edges_s = columns.bins.edges_s
     held = []
-    for number, gpu_type in enumerate(columns.types):
-        rows = types == gpu_type
+    for number, _, _, rows in columns.by_type():
         of_type = held_between(
             np.append(start_s[rows], edges_s[:-1]),
             np.append((start_s + jobs.run_s)[rows], edges_s[1:]),

@@ -28,7 +28,7 @@ def dear_spot(columns: RouteColumns) -> list[str]:
     return [
         f"--spot-price {f'{name}=' if name else ''}{market.spot_usd:g} is not below the "
         f"{market.on_demand_usd:g} on demand, where no GPU is lost"
-        for name, market in zip(columns.types, columns.markets, strict=True)
+        for name, market in columns.market_of.items()
         if market.spot_usd is not None
         and market.on_demand_usd is not None
         and market.spot_usd >= market.on_demand_usd
