@@ -9,9 +9,8 @@ from support_plan import jobs_from, market, plan_of
 from support_traces import write_trace
 
 from gpuplan.planner.plan.assignment import assigned_jobs
-from gpuplan.planner.plan.cost_steps import cost_steps
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import cost_steps, market_uses
 from gpuplan.planner.plan.replay import RentingTerms, deferred_start_s, replay_plan
 from gpuplan.planner.plan.uncertainty import PlanDollars, plan_intervals
 

@@ -9,8 +9,7 @@ import pytest
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import assigned_jobs
-from gpuplan.planner.plan.cost_steps import cost_steps
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import cost_steps, market_uses
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 
 pytestmark = pytest.mark.kernels

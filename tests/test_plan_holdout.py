@@ -13,7 +13,7 @@ from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
 from gpuplan.planner.plan.holdout import hold_out, later_part
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import TimePart, market_uses, weights_in
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import (
@@ -23,7 +23,6 @@ from gpuplan.planner.plan.targets import (
     time_text,
     write_target,
 )
-from gpuplan.planner.plan.time_part import TimePart, weights_in
 
 pytestmark = pytest.mark.kernels
 HOUR, DAY = 3600.0, 86400.0

@@ -10,8 +10,8 @@ from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 
 if TYPE_CHECKING:
-    from gpuplan.planner.plan.cost_steps import CostStep
     from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan
+    from gpuplan.planner.plan.market_use import CostStep
     from gpuplan.planner.studies.plan_results import PlanResults
 
 

@@ -9,7 +9,7 @@ from math import ceil
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs
-from gpuplan.planner.plan.market_use import ROUNDING, MarketUse, gpus_between
+from gpuplan.planner.plan.market_use import ROUNDING, MarketUse, use_of
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
 from gpuplan.planner.plan.targets import (
@@ -165,8 +165,8 @@ def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse
             "owned": (0.0, owned),
             "committed": (owned, of.run.cluster.fixed),
         }.get(use.name, (of.run.cluster.fixed, None))
-        part = gpus_between(of.pool_gpus(0.0, window_s), low, high)
-        rows.append(part.use(use.name, use.gpu_type, usd, use.gpus))
+        held = of.pool_gpus(0.0, window_s)
+        rows.append(use_of(use.name, use.gpu_type, held, (low, high), usd, use.gpus))
     return tuple(rows)
 
 

@@ -166,7 +166,7 @@ def route_columns(
                 if path.outside_s.any()
                 else np.zeros(bins.count)
             )
-            price.append(outside_price(route, market))
+            price.append(outside_price(route.kind, market))
             time_s.append(path.time_s.mean())
             to_spot = path.fits if route.kind == SPOT else np.zeros(rows.size, bool)
             spot_gpu_s.append(jobs.gpu_s[rows][to_spot].sum())
@@ -247,10 +247,10 @@ def unused_levers(columns: RouteColumns, speedup: str | None) -> tuple[str, ...]
     return tuple(reasons)
 
 
-def outside_price(route: JobRoute, market: GpuMarkets) -> float:
-    """Return what an hour of a GPU outside the pool costs on a route; 0 where it has none."""
+def outside_price(kind: str, market: GpuMarkets) -> float:
+    """Return what an hour of a GPU outside the pool costs on a kind of route; 0 without any."""
     prices = {SPOT: market.spot_usd, SERVERLESS: market.serverless_usd}
-    return prices.get(route.kind) or 0.0
+    return prices.get(kind) or 0.0
 
 
 def _deferred_work(

@@ -15,6 +15,7 @@ from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.jobs import bins_of
 from gpuplan.planner.plan.kept import OldPlan
 from gpuplan.planner.plan.levers import levers_of, with_levers, without_deferral
+from gpuplan.planner.plan.market_use import TimePart, assigned_usd_per_h, weights_in
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import purchase
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
@@ -25,7 +26,6 @@ from gpuplan.planner.plan.targets import (
     P95_WAIT_TARGET,
     TimeTarget,
 )
-from gpuplan.planner.plan.time_part import TimePart, assigned_usd_per_h, weights_in
 from gpuplan.planner.plan.today import recorded_usd_per_h
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.metrics import percentile

@@ -11,7 +11,7 @@ import numpy as np
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.planner.money.gpus_in_use import GpusInUse
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.market_use import gpus_between, held_between
+from gpuplan.planner.plan.market_use import held_between, use_of
 from gpuplan.simkit.arrays import FloatArray
 
 
@@ -106,7 +106,7 @@ def recorded_gpus(columns: RouteColumns) -> tuple[float, float]:
     held = held_between(
         start_s[rows], (start_s + jobs.run_s)[rows], jobs.gpus[rows], 0.0, columns.bins.window_s
     )
-    used = gpus_between(held)
+    used = use_of("", "", held)
     return used.mean_gpus, used.peak_gpus
 
 
