@@ -15,7 +15,7 @@ from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
-from gpuplan.planner.plan_exports.names import plain_names
+from gpuplan.planner.plan_exports.class_table import plain_names
 
 pytestmark = pytest.mark.kernels
 HOUR = 3600.0

@@ -93,7 +93,7 @@ def test_a_plan_is_written_whole_or_not_at_all(gpuplan, steps, tmp_path, monkeyp
     def broken(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gpuplan.planner.studies.plan.plan_text", broken)
+    monkeypatch.setattr("gpuplan.planner.studies.plan_document.plan_text", broken)
     code, _, err = gpuplan("plan", steps, *BOTH, "-o", file, "-o", tmp_path / "plan.json")
     assert code != 0 and "No space left" in err
     assert file.read_text() == "old" and sorted(tmp_path.iterdir()) == [file, steps]

@@ -1,15 +1,21 @@
-"""A plan as a table: a row for each route that jobs of a class take."""
+"""A plan by class: what its jobs hold in each market, and a table with a row for each route."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import polars as pl
 
+from gpuplan.planner.plan.assignment import shares_of
 from gpuplan.planner.plan.plan_file import PlanFile
+from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.routes import ROUTES, SERVERLESS, SPOT, WIDTH, JobRoute
-from gpuplan.planner.plan_exports.class_use import POOL, ClassUse
+from gpuplan.simkit.arrays import FloatArray
 
+POOL = "pool"
 COLUMNS = {
     "class": pl.String,
     "gpu_type": pl.String,
@@ -26,6 +32,47 @@ COLUMNS = {
     "mean_time_s": pl.Float64,
 }
 ROUTE_OF = {route.name: route for route in ROUTES}
+
+
+MOST_CHARACTERS = 40
+"""Of a name, so that words may be added: Kubernetes has at most 63."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassUse:
+    """GPUs that a class holds in a market, in the program's bins.
+
+    Attributes:
+        name, gpu_type, width_bucket: the class.
+        market: ``pool``, ``spot`` or ``serverless``.
+        mean_gpus, peak_gpus: held at a time.
+    """
+
+    name: str
+    gpu_type: str
+    width_bucket: str
+    market: str
+    mean_gpus: float
+    peak_gpus: float
+
+
+def class_uses(plan: Purchase) -> tuple[ClassUse, ...]:
+    """Return what the classes of a plan hold, in the markets that they use."""
+    columns = plan.program.columns
+    share = shares_of(columns, plan.whole.share)
+    uses = []
+    for number, planned in enumerate(columns.classes):
+        of_class = columns.class_of == number
+        held: dict[str, FloatArray] = {POOL: (share * of_class) @ columns.pool_gpus}
+        for market in (SPOT, SERVERLESS):
+            rows = of_class & columns.of_kind(market)
+            held[market] = (share * rows) @ columns.outside_gpus
+        uses += [
+            ClassUse(*planned.key, market, float(gpus.mean()), float(gpus.max()))
+            for market, gpus in held.items()
+            if np.any(gpus > 0)
+        ]
+    return tuple(uses)
 
 
 def market_of(route: JobRoute) -> str:
@@ -63,3 +110,23 @@ def class_table(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
                 )
             )
     return pl.DataFrame(rows, schema=COLUMNS, orient="row").write_csv()
+
+
+def plain_names(names: Iterable[str], empty: str) -> dict[str, str]:
+    """Return each name with lower-case letters, digits and dashes alone; all differ.
+
+    Args:
+        names: each once.
+        empty: for a name that has none of them.
+    """
+    taken: set[str] = set()
+    plain: dict[str, str] = {}
+    for name in names:
+        base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MOST_CHARACTERS].strip("-")
+        base = base or empty
+        text, count = base, 2
+        while text in taken:
+            text, count = f"{base}-{count}", count + 1
+        taken.add(text)
+        plain[name] = text
+    return plain

@@ -16,8 +16,7 @@ import numpy as np
 
 from gpuplan.planner.plan.plan_file import PlanFile
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
-from gpuplan.planner.plan_exports.class_use import POOL, ClassUse
-from gpuplan.planner.plan_exports.names import plain_names
+from gpuplan.planner.plan_exports.class_table import POOL, ClassUse, plain_names
 from gpuplan.simkit.apportion import apportion
 
 API = "kueue.x-k8s.io/v1beta2"

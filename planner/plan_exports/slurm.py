@@ -12,9 +12,7 @@ from math import ceil, inf
 
 from gpuplan.planner.plan.plan_file import PlanFile, PlannedShares, PlanType
 from gpuplan.planner.plan.routes import GPUS_PER_NODE, SERVERLESS, SPOT, WIDTH
-from gpuplan.planner.plan_exports.class_table import ROUTE_OF
-from gpuplan.planner.plan_exports.class_use import ClassUse
-from gpuplan.planner.plan_exports.names import plain_names
+from gpuplan.planner.plan_exports.class_table import ROUTE_OF, ClassUse, plain_names
 
 MINUTE_S = 60
 ROUNDING = 1e-6

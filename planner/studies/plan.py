@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,12 +10,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.frontier.budget import parse_budgets
-from gpuplan.planner.plan.already_paid import already_paid
-from gpuplan.planner.plan.assignment import (
-    AssignedJobs,
-    assigned_jobs,
-    shares_of,
-)
+from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs, shares_of
 from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_levers
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
@@ -25,15 +19,14 @@ from gpuplan.planner.plan.confirmation import (
     prove,
     tail_words,
 )
-from gpuplan.planner.plan.cost_steps import cost_steps
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import cost_steps, market_uses
 from gpuplan.planner.plan.outlook import plan_outlook
-from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
+from gpuplan.planner.plan.plan_file import PlanFile, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
-from gpuplan.planner.plan.purchase import Purchase, gap_share
+from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.spot_record import losses_per_s
@@ -45,21 +38,11 @@ from gpuplan.planner.plan.today import (
     recorded_usd_per_h,
 )
 from gpuplan.planner.plan.uncertainty import PlanDollars
-from gpuplan.planner.plan_exports.class_use import class_uses
-from gpuplan.planner.plan_exports.files import WRITERS
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.speedup.registry import load_speedup
-from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.plan_document import (
-    PlanSource,
-    old_plan,
-    plan_file,
-    terms_of,
-    with_options_of,
-)
-from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
-from gpuplan.planner.studies.plan_mistakes import check_same_types, of_file
-from gpuplan.planner.studies.plan_notes import dear_spot, long_terms, plan_notes
+from gpuplan.planner.studies.plan_document import PlanAnswer, old_plan, terms_of, with_options_of
+from gpuplan.planner.studies.plan_inputs import check_same_types, markets_of, of_file, plan_trace
+from gpuplan.planner.studies.plan_notes import dear_spot, long_terms, paid_notes, plan_notes
 from gpuplan.planner.studies.plan_results import (
     PlanClass,
     PlanResults,
@@ -67,44 +50,8 @@ from gpuplan.planner.studies.plan_results import (
     PlanTarget,
     PlanToday,
 )
-from gpuplan.planner.studies.plan_services import (
-    ServiceDemand,
-    priced,
-    service_demand,
-)
+from gpuplan.planner.studies.plan_services import PlannedServices, priced, service_demand
 from gpuplan.simkit.arrays import FloatArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
-    """A plan.
-
-    Attributes:
-        source: what its file is made of.
-    """
-
-    source: PlanSource
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
-        return self.request.parameters()
-
-    @property
-    def rounding_share(self) -> float:
-        """What whole nodes cost over the program's value, as a share of it."""
-        return gap_share(self.source.bought)
-
-    def exported(self, name: str) -> str:
-        """Return the text of a file of the export."""
-        return WRITERS[name](self.file(), class_uses(self.source.bought))
-
-    def toml(self) -> str:
-        """Return the text of the plan's file."""
-        return plan_text(self.file())
-
-    def file(self) -> PlanFile:
-        """Return the plan as it is written."""
-        return plan_file(self.request, self.source, self.results)
 
 
 def plan(request: PurchaseRequest) -> PlanAnswer:
@@ -145,8 +92,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
     if records and request.spot_hazard == PurchaseRequest(request.trace).spot_hazard:
         request = replace(request, spot_hazard=losses_per_s(records))
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
-    paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
-    paid.check_budget(budget_usd_per_h)
+    paid = paid_notes(prices.book.pools, request.commitment.commit, end_us, budget_usd_per_h)
     markets, notes_of_terms = terms_of(older, offered, jobs, request)
     services = service_demand(request, markets)
     columns = route_columns(
@@ -155,7 +101,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
         speedup=speedup,
         settings=RouteSettings(hazard_per_s=request.spot_hazard),
         within_s=within_s,
-        services=None if services is None else services.loads,
+        services=None if services is None else {services.gpu_type: services.load},
     )
     target = request.target
     is_of_time = target is not None and not target.is_of_waits
@@ -192,8 +138,11 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
             *late,
             *unused_levers(columns, request.speedup),
         ),
-        notes=(*plan_notes(request, proof, prices), *paid.notes()),
-        source=PlanSource(trace_input(trace), offered, proof.bought, older),
+        notes=(*plan_notes(request, proof, prices), *paid),
+        log=trace_input(trace),
+        offered=offered,
+        bought=proof.bought,
+        older=older,
     )
 
 
@@ -228,7 +177,7 @@ def _budget_usd_per_h(text: str | None) -> float | None:
 def _results(
     request: PurchaseRequest,
     proof: PlanProof,
-    services: ServiceDemand | None,
+    services: PlannedServices | None,
     committed_today: tuple[CommittedToday, ...],
 ) -> PlanResults:
     """Return what a plan says; it is compared with plans that need not stay with an older one."""
