@@ -4,11 +4,10 @@ import json
 import tomllib
 
 import pytest
+from support_plan import BOTH, DAY, HOUR
 from support_traces import write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 @pytest.fixture(scope="module")

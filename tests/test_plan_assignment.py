@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_plan import jobs_from, market, plan_of
+from support_plan import HOUR, jobs_from, market, plan_of
 
 from gpuplan.planner.plan.assignment import assigned_jobs, shares_of
 from gpuplan.planner.plan.market_use import market_uses
@@ -12,7 +12,6 @@ from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.simkit.apportion import apportion
 
 pytestmark = pytest.mark.kernels
-HOUR = 3600.0
 
 
 def test_jobs_are_given_out_by_largest_remainder():

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from support_plan import jobs_from, market, plan_of
+from support_plan import DAY, HOUR, MONTH_H, jobs_from, market, plan_of
 from support_traces import write_trace
 
 from gpuplan.planner.plan.assignment import assigned_jobs
@@ -15,8 +15,6 @@ from gpuplan.planner.plan.replay import RentingTerms, deferred_start_s, replay_p
 from gpuplan.planner.plan.uncertainty import PlanDollars, plan_intervals
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86_400.0
-MONTH_H = 730.5
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
 LATER = "job_class = 'later'"
 

@@ -4,11 +4,10 @@ import json
 from datetime import timedelta
 
 import pytest
+from support_plan import BOTH, DAY, HOUR, refusal_of
 from support_traces import START, write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +26,7 @@ def days(tmp_path_factory):
 def refused(gpuplan, days):
     """Return what a mistake is answered with, on one line."""
 
-    def refuse(code, *words):
-        got, _, err = gpuplan("plan", days, *words)
-        assert got == code, err
-        return " ".join(err.split())
-
-    return refuse
+    return lambda code, *words: refusal_of(gpuplan, code, days, *words)
 
 
 @pytest.mark.parametrize(
@@ -198,24 +192,22 @@ def test_an_export_in_a_document_is_refused(gpuplan, days, tmp_path):
 
 
 def test_a_bound_below_todays_times_names_the_least_that_can_be_had(gpuplan, days):
-    def refused(*words):
-        code, _, err = gpuplan("plan", days, *BOTH, *words)
-        return code, " ".join(err.split())
+    def refused(code, *words):
+        return refusal_of(gpuplan, code, days, *BOTH, *words)
 
-    code, err = refused("--slower", "0.9x")  # no route is faster than as recorded
-    assert code == 4 and "the jobs of all, 1 GPU take at least 1 times as long as recorded" in err
+    err = refused(4, "--slower", "0.9x")  # no route is faster than as recorded
+    assert "the jobs of all, 1 GPU take at least 1 times as long as recorded" in err
     assert "next: --slower 1x, or a --speedup with wider widths" in err
     # the short jobs on 8 GPUs run 8 ** 0.8 times as fast, after 60 s to change widths
     wider = ("--speedup", "power:0.8")
     least = 8**-0.8 + 60 / HOUR
-    code, err = refused("--slower", "0.19x", *wider)
-    assert code == 4 and f"at least {least:.3g} times" in err
+    err = refused(4, "--slower", "0.19x", *wider)
+    assert f"at least {least:.3g} times" in err
     (following,) = [word for word in err.split() if word.startswith("0.") and word.endswith("x,")]
     assert least <= float(following[:-2]) < least + 0.01
-    assert refused("--slower", following[:-1], *wider)[0] == 0
+    assert gpuplan("plan", days, *BOTH, "--slower", following[:-1], *wider)[0] == 0
     for text in ("0x", "-1x", "infx"):
-        code, err = refused(f"--slower={text}")
-        assert code == 2 and "above 0, such as 1.25x" in err
+        assert "above 0, such as 1.25x" in refused(2, f"--slower={text}")
 
 
 def test_a_period_chooses_whole_jobs_by_their_submission(gpuplan, tmp_path):

@@ -1,12 +1,22 @@
 """What decides a plan, cheaper plans, prices over time, and how ``gpuplan plan`` shows them."""
 
-import json
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support_plan import jobs_from, market, plan_of, share_of
+from support_plan import (
+    BOTH,
+    DAY,
+    HOUR,
+    MONTH_H,
+    jobs_from,
+    market,
+    plan_of,
+    refusal_of,
+    results_of,
+    share_of,
+)
 from support_traces import write_trace
 
 from gpuplan.cli.figures.plan import MOST_TYPES, draw_plan
@@ -20,11 +30,8 @@ from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.speedup.registry import load_speedup
 
-HOUR, DAY = 3600.0, 86_400.0
 WEEK = 7 * DAY
-MONTH_H = 730.5
 PRICES = market(0.9, 1.29)
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 def mixed(count=300, days=20, seed=7, **options):
@@ -204,13 +211,6 @@ LEVERS = (
 )
 
 
-def results_of(gpuplan, *words):
-    """Return the results of a plan as JSON has them."""
-    code, out, err = gpuplan("plan", *words, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
-
-
 def test_json_has_intervals_growth_and_what_decides(gpuplan, month):
     words = (month, *BOTH, *LEVERS, "--growth", "-20%:20%")
     results = results_of(gpuplan, *words)
@@ -286,9 +286,7 @@ def test_growth_is_written_in_percent(share, text):
 
 def test_mistakes_about_growth_and_owned_gpus(gpuplan, month):
     def refused(code, *words):
-        got, _, err = gpuplan("plan", month, *BOTH, *words)
-        assert got == code, err
-        return " ".join(err.split())
+        return refusal_of(gpuplan, code, month, *BOTH, *words)
 
     assert "less than 100%" in refused(2, "--growth=-100%:0%")
     assert "expected LOW:HIGH" in refused(2, "--growth", "20%:10%")

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support_plan import headline_of, results_of
+from support_plan import DAY, HOUR, MONTH_H, headline_of, refusal_of, results_of
 from support_traces import write_trace
 
 from gpuplan.cli.formats.units import show_share
@@ -13,8 +13,6 @@ from gpuplan.planner.plan.confirmation import failures
 from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
-MONTH_H = 730.5
 PRICES = ("--commit", "1.2", "--on-demand", "1.29", "--provision-delay", "0")
 OWNED = (*PRICES, "--owned", "A100=2")
 
@@ -231,8 +229,9 @@ def test_work_that_a_cap_puts_off_until_after_the_log_is_paid(gpuplan, tmp_path)
     assert cap["usd_per_month"] == pytest.approx(results["usd_per_month"])
     assert results["replay"]["drain_s"] == pytest.approx(10 * DAY)
     assert "about the same as all on demand as recorded" in text
-    code, _, err = gpuplan("plan", *words, "--budget", "$1400/month")
-    assert code == 4 and "under --cluster the cheapest plan costs $1,461 a month" in err
+    assert "under --cluster the cheapest plan costs $1,461 a month" in refusal_of(
+        gpuplan, 4, *words, "--budget", "$1400/month"
+    )
 
 
 def test_the_end_of_jobs_after_the_log_is_told(gpuplan, tmp_path):

@@ -28,6 +28,12 @@ class AssignedJobs(JobPaths):
     column: IntArray
     kind: NDArray[np.str_]
 
+    @property
+    def mean_time_s(self) -> float:
+        """Mean time of the jobs that are not deferred, without waits; 0 without any."""
+        is_planned = self.column >= 0
+        return float(self.time_s[is_planned].mean()) if is_planned.any() else 0.0
+
     def is_on(self, kind: str) -> BoolArray:
         """Return which jobs are on a route of a kind that takes them."""
         result: BoolArray = self.fits & (self.kind == kind)

@@ -111,6 +111,13 @@ def market_uses(
     return tuple(uses)
 
 
+def usd_of(bought: Purchase, assigned: AssignedJobs, *, deferred_may_stop: bool = False) -> float:
+    """Return dollars a month of a plan, exact in time, of the jobs as assigned."""
+    columns = bought.program.columns
+    uses = market_uses(columns, bought.whole, assigned, deferred_may_stop=deferred_may_stop)
+    return sum(use.usd_per_month for use in uses)
+
+
 def held_between(
     begin_s: FloatArray, end_s: FloatArray, gpus: FloatArray, from_s: float, until_s: float
 ) -> GpusInUse:
@@ -234,11 +241,10 @@ def cost_steps(
     """
     columns, whole = bought.program.columns, bought.whole
     usd = {"program": bought.exact.usd_per_h * MONTH_H, "whole_nodes": whole.usd_per_h * MONTH_H}
-    through = sum(use.usd_per_month for use in market_uses(columns, whole, assigned))
+    through = usd_of(bought, assigned)
     usd["single_jobs"] = through
     if columns.has_deferred:
-        stopping = market_uses(columns, whole, assigned, deferred_may_stop=True)
-        usd["single_jobs"] = sum(use.usd_per_month for use in stopping)
+        usd["single_jobs"] = usd_of(bought, assigned, deferred_may_stop=True)
         usd["deferred_jobs"] = through
     if run is not None:
         window_s = columns.bins.window_s

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,12 @@ from gpuplan.planner.plan.refusals import least_cluster
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, RouteSettings
 from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.plan.spot_record import joined
-from gpuplan.planner.plan.targets import TimeTarget
+from gpuplan.planner.plan.targets import (
+    MEAN_TIME_TARGET,
+    MEAN_WAIT_TARGET,
+    P95_WAIT_TARGET,
+    TimeTarget,
+)
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.plan.losses import draw_losses
@@ -76,14 +80,12 @@ class TypeReplay:
         gpu_type: its name.
         market: its prices.
         committed: GPUs committed to, beyond those owned.
-        rows: its jobs among those of the plan.
         run: what happened to them, and to services among them.
     """
 
     gpu_type: str
     market: GpuMarkets
     committed: float
-    rows: IntArray
     run: JointRun
 
     def usd_per_h(self, begin_s: float, end_s: float, *, drains: bool = False) -> dict[str, float]:
@@ -148,16 +150,26 @@ class PlanRun:
     """The replay of all GPU types; arrays of the jobs of the plan, shape (n,).
 
     Attributes:
-        columns: the routes, with the jobs.
+        columns, assigned, committed, terms, caps: as in `replay_plan`.
         types: the replay of each GPU type.
         wait_s: for GPUs of the pool, on demand, or spot.
         time_s: from submission to the end.
     """
 
     columns: RouteColumns
+    assigned: AssignedJobs
+    committed: FloatArray
+    terms: RentingTerms
+    caps: Mapping[str, float] | None
     types: tuple[TypeReplay, ...]
     wait_s: FloatArray
     time_s: FloatArray
+
+    def again(self, caps: Mapping[str, float] | None, stress: SpotStress | None = None) -> PlanRun:
+        """Return the replay of the same plan under other caps, or with other spot GPUs."""
+        return replay_plan(
+            self.columns, self.assigned, self.committed, self.terms, caps=caps, stress=stress
+        )
 
     @property
     def is_planned(self) -> BoolArray:
@@ -192,10 +204,19 @@ class PlanRun:
             return 0.0
         return float(times.mean()) if target.percent is None else percentile(times, target.percent)
 
+    def means_s(self, begin_s: float = 0.0, among: BoolArray | None = None) -> dict[str, float]:
+        """Return mean time, mean wait and P95 of waits, as results name them; see `measured_s`."""
+        targets = {
+            "mean_time_s": MEAN_TIME_TARGET,
+            "mean_wait_s": MEAN_WAIT_TARGET,
+            "p95_wait_s": P95_WAIT_TARGET,
+        }
+        return {name: self.measured_s(of, begin_s, among) for name, of in targets.items()}
+
     @property
-    def peak_leased(self) -> dict[str, int]:
-        """Most GPUs on demand at once, by type."""
-        return {of.gpu_type: of.run.peak_leased for of in self.types}
+    def peak_leased(self) -> int:
+        """Most GPUs on demand at once, of each type by itself."""
+        return sum(of.run.peak_leased for of in self.types)
 
 
 def replay_plan(
@@ -251,8 +272,8 @@ def replay_plan(
                 "jobs out"
             ) from error
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
-        types.append(TypeReplay(gpu_type, market, float(committed[number]), rows, run))
-    return PlanRun(columns, tuple(types), wait_s, time_s)
+        types.append(TypeReplay(gpu_type, market, float(committed[number]), run))
+    return PlanRun(columns, assigned, committed, terms, caps, tuple(types), wait_s, time_s)
 
 
 def deferred_start_s(
@@ -365,27 +386,21 @@ def with_services(
         return jobs, np.ones(jobs.size, bool)
     begin_s, end_s, gpus = load.intervals(bins)
     count = begin_s.size
-    submit_us = np.append(to_micros(begin_s), jobs.submit_us)
-    order = np.argsort(submit_us, kind="stable")
-    none = np.full(count, -1)
-
-    def mixed(services: Any, of_jobs: Any) -> Any:
-        return np.append(services, of_jobs)[order]
-
-    lost = np.append(np.zeros(count, np.int64), np.diff(jobs.first_loss))[order]
-    first = np.append(0, np.cumsum(lost))
-    return (
-        JointJobs(
-            submit_us=submit_us[order],
-            gpus=mixed(gpus.astype(np.float64), jobs.gpus),
-            outside_us=mixed(np.zeros(count, np.int64), jobs.outside_us),
-            pool_us=mixed(to_micros(end_s - begin_s), jobs.pool_us),
-            pool_gpus=mixed(gpus.astype(np.float64), jobs.pool_gpus),
-            due_us=mixed(none, jobs.due_us),
-            spot_us=mixed(none, jobs.spot_us),
-            tau_us=mixed(np.full(count, FOREVER), jobs.tau_us),
-            loss_us=jobs.loss_us,
-            first_loss=first,
-        ),
-        order >= count,
-    )
+    held = gpus.astype(np.float64)
+    none, nothing = np.full(count, -1), np.zeros(count, np.int64)
+    services = {
+        "submit_us": to_micros(begin_s),
+        "gpus": held,
+        "outside_us": nothing,
+        "pool_us": to_micros(end_s - begin_s),
+        "pool_gpus": held,
+        "due_us": none,
+        "spot_us": none,
+        "tau_us": np.full(count, FOREVER),
+    }
+    both = {name: np.append(values, getattr(jobs, name)) for name, values in services.items()}
+    order = np.argsort(both["submit_us"], kind="stable")
+    lost = np.append(nothing, np.diff(jobs.first_loss))[order]
+    mixed = {name: values[order] for name, values in both.items()}
+    first_loss = np.append(0, np.cumsum(lost))
+    return JointJobs(loss_us=jobs.loss_us, first_loss=first_loss, **mixed), order >= count

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -38,41 +37,24 @@ MOST_CHARACTERS = 40
 """Of a name, so that words may be added: Kubernetes has at most 63."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassUse:
-    """GPUs that a class holds in a market, in the program's bins.
-
-    Attributes:
-        name, gpu_type, width_bucket: the class.
-        market: ``pool``, ``spot`` or ``serverless``.
-        mean_gpus, peak_gpus: held at a time.
-    """
-
-    name: str
-    gpu_type: str
-    width_bucket: str
-    market: str
-    mean_gpus: float
-    peak_gpus: float
+ClassUses = Mapping[tuple[str, str, str, str], FloatArray]
+"""Label, GPU type and width bucket of a class, and a market -> GPUs held there, in the bins of the
+program.
+"""
 
 
-def class_uses(plan: Purchase) -> tuple[ClassUse, ...]:
+def class_uses(plan: Purchase) -> ClassUses:
     """Return what the classes of a plan hold, in the markets that they use."""
     columns = plan.program.columns
     share = shares_of(columns, plan.whole.share)
-    uses = []
+    uses: dict[tuple[str, str, str, str], FloatArray] = {}
     for number, planned in enumerate(columns.classes):
         of_class = columns.class_of == number
-        held: dict[str, FloatArray] = {POOL: (share * of_class) @ columns.pool_gpus}
+        uses[*planned.key, POOL] = (share * of_class) @ columns.pool_gpus
         for market in (SPOT, SERVERLESS):
             rows = of_class & columns.of_kind(market)
-            held[market] = (share * rows) @ columns.outside_gpus
-        uses += [
-            ClassUse(*planned.key, market, float(gpus.mean()), float(gpus.max()))
-            for market, gpus in held.items()
-            if np.any(gpus > 0)
-        ]
-    return tuple(uses)
+            uses[*planned.key, market] = (share * rows) @ columns.outside_gpus
+    return {key: gpus for key, gpus in uses.items() if np.any(gpus > 0)}
 
 
 def market_of(route: JobRoute) -> str:
@@ -80,18 +62,17 @@ def market_of(route: JobRoute) -> str:
     return route.kind if route.kind in (SPOT, SERVERLESS) else POOL
 
 
-def class_table(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
+def class_table(plan: PlanFile, uses: ClassUses) -> str:
     """Return the text of a CSV table.
 
     ``market_mean_gpus`` and ``market_peak_gpus`` are of all jobs of the class in the market,
     ``checkpoint_every_s`` is of gangs on as few nodes as the class has.
     """
-    held = {(use.name, use.gpu_type, use.width_bucket, use.market): use for use in uses}
     rows = []
     for each in plan.classes:
         for name, share in each.routes.items():
             route = ROUTE_OF[name]
-            use = held.get((*each.key, market_of(route)))
+            held = uses.get((*each.key, market_of(route)))
             every_s = list(each.checkpoint_every_s.values()) if route.kind == SPOT else []
             leaves = route.kind == SERVERLESS and route.leave_s != float("inf")
             rows.append(
@@ -104,8 +85,8 @@ def class_table(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
                     float(route.factor) if route.kind == WIDTH else 1.0,
                     route.leave_s if leaves else None,
                     every_s[0] if every_s else None,
-                    None if use is None else use.mean_gpus,
-                    None if use is None else use.peak_gpus,
+                    None if held is None else float(held.mean()),
+                    None if held is None else float(held.max()),
                     each.mean_time_s,
                 )
             )

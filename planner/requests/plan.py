@@ -217,6 +217,7 @@ class PurchaseRequest(StudyRequest):
             metavar="SPEEDUP",
             panel="Spot, containers, widths, deferral",
             complete="speedups",
+            reads=True,
             common=True,
         ),
     ] = None
@@ -275,22 +276,6 @@ class PurchaseRequest(StudyRequest):
 
     upkeep: Annotated[PlanUpkeep, Group()] = field(default_factory=PlanUpkeep)
     services: Annotated[PlanServices, Group()] = field(default_factory=PlanServices)
-
-    @property
-    def reads(self) -> tuple[Path | str | None, ...]:
-        """The files it reads."""
-        prices, services = self.prices, self.services
-        file = services.functions_file()
-        return (
-            self.trace,
-            prices.prices,
-            prices.contracts,
-            self.speedup,
-            self.spot_availability,
-            self.upkeep.keep,
-            None if file is None else file[1],
-            *services.load,
-        )
 
     @property
     def folder_files(self) -> tuple[str, ...]:

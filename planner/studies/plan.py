@@ -22,11 +22,10 @@ from gpuplan.planner.plan.confirmation import (
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
-from gpuplan.planner.plan.market_use import cost_steps, market_uses
+from gpuplan.planner.plan.market_use import cost_steps, market_uses, usd_of
 from gpuplan.planner.plan.outlook import plan_outlook
 from gpuplan.planner.plan.plan_file import PlanFile, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
-from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.spot_record import losses_per_s
@@ -188,14 +187,16 @@ def _results(
         assigned = assigned_jobs(columns, bought.whole.share)
         uses = market_uses(columns, bought.whole, assigned)
     else:
-        assigned, uses = decision.assigned, decision.uses()
+        assigned, uses = decision.run.assigned, decision.uses()
     run = None if decision is None else decision.run
     is_capped = decision is not None and decision.is_capped
     usd = sum(use.usd_per_month for use in uses)
-    mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
     recorded = None if has_budget else bought_with(program, {COMMITMENT})
-    recorded_usd = None if recorded is None else _exact_usd(recorded)
+    recorded_usd = None
+    if recorded is not None:
+        as_recorded = assigned_jobs(recorded.program.columns, recorded.whole.share)
+        recorded_usd = usd_of(recorded, as_recorded)
     saving = None if not recorded_usd else 1 - usd / recorded_usd
     targets: tuple[PlanTarget, ...] = ()
     if request.target is not None:
@@ -210,7 +211,7 @@ def _results(
     return PlanResults(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
-        mean_time_s=mean_s,
+        mean_time_s=assigned.mean_time_s,
         is_capped=is_capped,
         saving_share=saving,
         saving_over_today_share=1 - usd / today_usd if today_usd else None,
@@ -252,17 +253,6 @@ def _results(
             uses,
         ),
     )
-
-
-def _exact_usd(bought: Purchase) -> float:
-    """Return dollars a month of the jobs as assigned, exact in time."""
-    columns, optimum = bought.program.columns, bought.whole
-    uses = market_uses(columns, optimum, assigned_jobs(columns, optimum.share))
-    return sum(use.usd_per_month for use in uses)
-
-
-def _mean_time_s(jobs: PlannedJobs, assigned: AssignedJobs) -> float:
-    return float(assigned.time_s[~jobs.is_deferred].mean()) if not jobs.is_deferred.all() else 0.0
 
 
 def _mean_wait_s(jobs: PlannedJobs) -> float | None:

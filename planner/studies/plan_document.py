@@ -39,7 +39,7 @@ from gpuplan.planner.plan.plan_file import (
 from gpuplan.planner.plan.purchase import WHOLE, Purchase, gap_share
 from gpuplan.planner.plan.routes import SPOT, checkpointing
 from gpuplan.planner.plan.targets import parse_target
-from gpuplan.planner.plan_exports.class_table import ClassUse, class_table, class_uses
+from gpuplan.planner.plan_exports.class_table import ClassUses, class_table, class_uses
 from gpuplan.planner.plan_exports.kueue import kueue_json
 from gpuplan.planner.plan_exports.slurm import qos_text, slurm_conf
 from gpuplan.planner.requests.plan import PurchaseRequest
@@ -55,7 +55,7 @@ from gpuplan.planner.studies.plan_results import PlanResults
 MONTHS_A_YEAR = 12
 DELAYS = ("provision_s", "release_s", "billing_s")
 """Of GPUs on demand, as requests and files name them."""
-WRITERS: Mapping[str, Callable[[PlanFile, Sequence[ClassUse]], str]] = {
+WRITERS: Mapping[str, Callable[[PlanFile, ClassUses], str]] = {
     "plan.conf": slurm_conf,
     "qos.txt": qos_text,
     "kueue.json": kueue_json,
@@ -356,16 +356,9 @@ def _commitments(answer: PlanAnswer, end: datetime) -> list[PlanCommitment]:
     bought = answer.bought
     commitments = [] if answer.older is None else _in_force(answer.older, end)
     for of_type in answer.results.today.committed:
-        for in_force in of_type.terms:
-            commitment = PlanCommitment(
-                of_type.gpu_type,
-                float(in_force.gpus),
-                in_force.usd_per_gpu_h,
-                begin=in_force.begin,
-                until=in_force.until,
-            )
-            if in_force.until is not None and commitment not in commitments:
-                commitments.append(commitment)
+        for term in of_type.terms:
+            if term.until is not None and term not in commitments:
+                commitments.append(term)
     columns = bought.program.columns
     for number, name in enumerate(columns.types):
         market = answer.offered[name]

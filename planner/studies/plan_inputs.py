@@ -21,10 +21,10 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
 from gpuplan.planner.plan.markets import GpuMarkets
-from gpuplan.planner.plan.plan_file import WRITE, PlanFile, instant
+from gpuplan.planner.plan.plan_file import WRITE, PlanCommitment, PlanFile, instant
 from gpuplan.planner.plan.replay import LASTS_AT_MOST
 from gpuplan.planner.plan.spot_record import SpotRecord, spot_record
-from gpuplan.planner.plan.today import CommittedToday, TermToday
+from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
 
@@ -98,16 +98,17 @@ def markets_of(
     return prices, markets, tuple(committed_today)
 
 
-def _terms(book: CommitmentBook, gpu_type: str | None) -> tuple[TermToday, ...]:
+def _terms(book: CommitmentBook, gpu_type: str | None) -> tuple[PlanCommitment, ...]:
     """Return the commitments of the price book of a type in force at the end of the log."""
     if any(price.gpus for price in book.prices):
         return ()  # those typed stand in for them, and say no date
     return tuple(
-        TermToday(
-            pool.gpus,
-            float(pool.usd_per_gpu_h),
-            None if pool.from_us == ALWAYS_US else instant(pool.from_us),
-            None if pool.until_us == FOREVER_US else instant(pool.until_us),
+        PlanCommitment(
+            gpu_type=gpu_type or "",
+            gpus=float(pool.gpus),
+            usd_per_gpu_h=float(pool.usd_per_gpu_h),
+            begin=None if pool.from_us == ALWAYS_US else instant(pool.from_us),
+            until=None if pool.until_us == FOREVER_US else instant(pool.until_us),
         )
         for pool in book.pools(gpu_type)
         if pool.market == COMMITTED
