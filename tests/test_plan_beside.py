@@ -12,12 +12,11 @@ from support_traces import write_trace
 
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.growth import plan_growths
-from gpuplan.planner.plan.jobs import TimeBins
+from gpuplan.planner.plan.jobs import ServiceLoad, TimeBins
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import rented_usd_per_h
 from gpuplan.planner.plan.program import cost_of
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
-from gpuplan.planner.plan.services import ServiceLoad
 
 pytestmark = [pytest.mark.kernels, pytest.mark.compiled]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.planner.plan.classes import PlannedClass, classes_of
-from gpuplan.planner.plan.jobs import PlannedJobs, TimeBins, bins_of
+from gpuplan.planner.plan.jobs import PlannedJobs, ServiceLoad, TimeBins, bins_of
 from gpuplan.planner.plan.markets import GpuMarkets, check_priced
 from gpuplan.planner.plan.routes import (
     SERVERLESS,
@@ -22,7 +22,6 @@ from gpuplan.planner.plan.routes import (
     profile_of,
     routes_offered,
 )
-from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 

@@ -177,7 +177,7 @@ def _searched(
     if limit_s is None or target.is_of_waits:
         limit_s = target.limit(program.columns.now_s)
     search = TargetSearch(program, target, limit_s, replayed)
-    return _replayed(search.found((decision.bought, decision.run)), terms)
+    return _replayed(search.plan((decision.bought, decision.run)), terms)
 
 
 def _is_within(bought: Purchase, limit_s: float) -> bool:
@@ -225,7 +225,7 @@ class TargetSearch:
     limit_s: float
     replayed: Replayed
 
-    def found(self, cheapest: tuple[Purchase, PlanRun]) -> Purchase:
+    def plan(self, cheapest: tuple[Purchase, PlanRun]) -> Purchase:
         """Return the plan with the fewest commitments that meets the target in its replay.
 
         Args:

@@ -96,6 +96,9 @@ def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth
         free = None
     if kept is not None and (free is None or kept.usd_per_h < free.usd_per_h):
         free = kept  # it is in whole nodes as well
+    regret = None
+    if kept is not None and free is not None:
+        regret = kept.usd_per_h / free.usd_per_h - 1 if free.usd_per_h > 0 else 0.0
     types = program.columns.types
     return PlanGrowth(
         growth_share=growth,
@@ -107,11 +110,5 @@ def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth
             GrownCommitment(gpu_type, float(gpus))
             for gpu_type, gpus in zip(types, program.held + free.committed, strict=True)
         ),
-        regret_share=_regret(kept, free),
+        regret_share=regret,
     )
-
-
-def _regret(kept: PlanOptimum | None, free: PlanOptimum | None) -> float | None:
-    if kept is None or free is None:
-        return None
-    return kept.usd_per_h / free.usd_per_h - 1 if free.usd_per_h > 0 else 0.0

@@ -113,11 +113,17 @@ class _ProgramRows:
         self.commits: dict[int, int] = {}
         for number in range(len(self.markets)):
             self._add_type(number)
-        self._add_shares()
-        self._add_least_committed()
+        class_of = columns.class_of[self.used]
+        for number in range(len(columns.classes)):
+            rows = np.flatnonzero(class_of == number)
+            self._add(("class", number), rows, np.ones(rows.size), 1.0, 1.0)
+        least = program.least_committed
+        for number, at in self.commits.items():
+            if least is not None and least[number] > 0:
+                self._add(("least", number), np.array([at]), np.ones(1), float(least[number]), inf)
         rate = columns.rate_per_s
         total = float(rate.sum())
-        weights = rate[columns.class_of[self.used]] * columns.time_s[self.used]
+        weights = rate[class_of] * columns.time_s[self.used]
         self.time_per_share = weights / total if total else weights
         limits = program.limits
         if limits.mean_time_s is not None and not is_for_time:
@@ -207,18 +213,6 @@ class _ProgramRows:
         self._add_rows((GPUS, number), np.hstack(at), np.hstack(values), least)
         if number in self.work:
             self._add_rows((DONE, number), *_changes(self.work[number], groups.count), -due)
-
-    def _add_shares(self) -> None:
-        class_of = self.plan.columns.class_of[self.used]
-        for number in range(len(self.plan.columns.classes)):
-            rows = np.flatnonzero(class_of == number)
-            self._add(("class", number), rows, np.ones(rows.size), 1.0, 1.0)
-
-    def _add_least_committed(self) -> None:
-        least = self.plan.least_committed
-        for number, at in self.commits.items():
-            if least is not None and least[number] > 0:
-                self._add(("least", number), np.array([at]), np.ones(1), float(least[number]), inf)
 
     def _add_slower(self, slower: float) -> None:
         columns = self.plan.columns

@@ -13,11 +13,10 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.jobs import TimeBins
+from gpuplan.planner.plan.jobs import ServiceLoad, TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.refusals import least_cluster
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, RouteSettings
-from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.plan.spot_record import joined
 from gpuplan.planner.plan.targets import (
     MEAN_TIME_TARGET,

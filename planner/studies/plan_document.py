@@ -53,6 +53,16 @@ from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.plan_results import PlanResults
 
 MONTHS_A_YEAR = 12
+PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "target": parse_target,
+    "slower": parse_bound,
+    "levers": parse_levers,
+    "defer": parse_deferral,
+    "policy": parse_policy,
+}
+"""What reads an option of a file that is no number and no plain text."""
+SAME_NAMES = (*PARSERS, "budget", "by", "spot", "spot_max", "speedup", "cluster", "holdout")
+"""Options that requests and files call the same."""
 DELAYS = ("provision_s", "release_s", "billing_s")
 """Of GPUs on demand, as requests and files name them."""
 WRITERS: Mapping[str, Callable[[PlanFile, ClassUses], str]] = {
@@ -91,28 +101,17 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile, path: Path) -> Pur
     options = plan.options
     defaults = PurchaseRequest(request.trace)
 
-    def read(name: str, parse: Callable[[str, str], Any]) -> Any:
-        text = getattr(options, name)
+    def read(name: str) -> Any:
+        value = getattr(options, name)
         try:
-            return text and parse(text, f"options.{name}")
+            return PARSERS[name](value, f"options.{name}") if value and name in PARSERS else value
         except UsageError as error:
             raise InputError(path, str(error).partition("\n")[0], hint=WRITE) from error
 
     of_plan: dict[str, Any] = {
-        "target": read("target", parse_target),
-        "budget": options.budget,
-        "slower": read("slower", parse_bound),
-        "levers": read("levers", parse_levers),
-        "by": options.by,
-        "spot": options.spot,
+        **{name: read(name) for name in SAME_NAMES},
         "spot_hazard": options.spot_losses_per_s,
         "spot_availability": options.spot_availability and Path(options.spot_availability),
-        "spot_max": options.spot_max,
-        "speedup": options.speedup,
-        "defer": read("defer", parse_deferral),
-        "cluster": options.cluster,
-        "policy": read("policy", parse_policy),
-        "holdout": options.holdout,
         "spot_price": _by_type({each.name: each.spot_usd for each in plan.types}),
         "serverless": _by_type({each.name: each.serverless_usd for each in plan.types}),
     }
@@ -356,9 +355,9 @@ def _commitments(answer: PlanAnswer, end: datetime) -> list[PlanCommitment]:
     bought = answer.bought
     commitments = [] if answer.older is None else _in_force(answer.older, end)
     for of_type in answer.results.today.committed:
-        for term in of_type.terms:
-            if term.until is not None and term not in commitments:
-                commitments.append(term)
+        for in_force in of_type.terms:
+            if in_force.until is not None and in_force not in commitments:
+                commitments.append(in_force)
     columns = bought.program.columns
     for number, name in enumerate(columns.types):
         market = answer.offered[name]

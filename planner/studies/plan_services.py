@@ -12,9 +12,9 @@ from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.plan.jobs import ServiceLoad
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.purchase import Purchase, best
-from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.requests.share import SharedCluster, ShareRequest
 from gpuplan.planner.sharing.coscaling_study import (
