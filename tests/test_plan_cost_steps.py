@@ -89,9 +89,9 @@ def test_steps_lead_from_the_program_to_the_replay():
     assert abs(changes["waits"]) < 0.2 * changes["idle_leases"]
     # what rented GPUs hold, plus their idle time, is what is billed
     (of_type,) = run.types
-    assert of_type.idle_usd_per_h(0.0, 3 * DAY) < of_type.usd_per_h(0.0, 3 * DAY)["on_demand"]
+    assert of_type.idle_usd_per_h(3 * DAY) < of_type.usd_per_h(0.0, 3 * DAY)["on_demand"]
     at_once = replay_plan(columns, assigned, plan.whole.committed, AT_ONCE)
-    assert at_once.types[0].idle_usd_per_h(0.0, columns.bins.window_s) == pytest.approx(0, abs=1e-6)
+    assert at_once.types[0].idle_usd_per_h(columns.bins.window_s) == pytest.approx(0, abs=1e-6)
     assert [step.name for step in cost_steps(plan, assigned, None)] == [
         "program", "whole_nodes", "single_jobs", "deferred_jobs",
     ]  # fmt: skip

@@ -130,7 +130,7 @@ def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse
         of = of_type[use.gpu_type]
         usd = usd_of[use.gpu_type].get(use.name, 0.0) * MONTH_H
         if use.name in (SPOT, SERVERLESS):
-            mean = of.outside_gpus(0.0, window_s)[use.name]
+            mean = of.outside_gpus(window_s)[use.name]
             rows.append(replace(use, mean_gpus=mean, usd_per_month=usd))
             continue
         owned = of.market.owned
@@ -138,7 +138,7 @@ def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse
             "owned": (0.0, owned),
             "committed": (owned, of.run.cluster.fixed),
         }.get(use.name, (of.run.cluster.fixed, None))
-        held = of.pool_gpus(0.0, window_s)
+        held = of.pool_gpus(window_s)
         rows.append(use_of(use.name, use.gpu_type, held, (low, high), usd, use.gpus))
     return tuple(rows)
 

@@ -126,8 +126,7 @@ def _with_waits(
         if limit_s is None or abs(replayed_s - wait_s) < SAME_WAIT * limit_s:
             break
         wait_s = (wait_s + replayed_s) / 2
-        limits = replace(program.limits, mean_time_s=limit_s - wait_s, wait_s=wait_s)
-        tighter = replace(program, limits=limits)
+        tighter = program.under(mean_time_s=limit_s - wait_s, wait_s=wait_s)
         if _is_within(without_waits.bought, limit_s - wait_s):  # it stays the optimum
             decision = replace(without_waits, bought=replace(without_waits.bought, program=tighter))
             continue
@@ -151,7 +150,7 @@ def _within_budget(program: PlanProgram, terms: RentingTerms) -> PlanDecision:
     try:
         bought = purchase(program)
     except InfeasibleError:
-        bought = purchase(replace(program, limits=replace(program.limits, usd_per_h=None)))
+        bought = purchase(program.under(usd_per_h=None))
     decision = _replayed(bought, terms)
     usd = decision.run.usd_per_month(drains=bought.program is not program)
     budget_usd = budget_usd_per_h * MONTH_H
@@ -270,11 +269,10 @@ class TargetSearch:
         It does not depend on the bound of the target: every class is on its fastest routes.
         """
         rate = self.program.columns.rate_per_s
-        limits = self.program.limits
+        program = self.program
         if rate.size:
-            mean_s = float(rate @ fastest_s(self.program) / rate.sum()) * (1 + SLACK_OF_TIME)
-            limits = replace(limits, mean_time_s=mean_s, wait_s=0.0)
-        program = replace(self.program, limits=limits)
+            mean_s = float(rate @ fastest_s(program) / rate.sum()) * (1 + SLACK_OF_TIME)
+            program = program.under(mean_time_s=mean_s, wait_s=0.0)
         floor = np.zeros(len(run.types))
         result = self.replayed(program)
         for _ in range(MOST_PEAKS):
@@ -315,8 +313,8 @@ class TargetSearch:
             wait_s = run.measured_s(MEAN_WAIT_TARGET)
             if self.target.is_of_waits or limits.mean_time_s is None or not wait_s:
                 return None
-            tighter = replace(limits, mean_time_s=limits.mean_time_s - wait_s, wait_s=wait_s)
-            bought, run = self.replayed(replace(program, limits=tighter))
+            tighter = program.under(mean_time_s=limits.mean_time_s - wait_s, wait_s=wait_s)
+            bought, run = self.replayed(tighter)
         except InfeasibleError:
             return None
         return bought if self._meets(run) else None

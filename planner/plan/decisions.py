@@ -154,8 +154,7 @@ def _other_terms(bought: Purchase, number: int) -> tuple[OtherTerm, ...]:
         if name == market.term:
             continue
         with_term = replace(market, commit_usd={name: usd})
-        markets = (*columns.markets[:number], with_term, *columns.markets[number + 1 :])
-        plan = best(replace(program, columns=replace(columns, markets=markets)), bought.exact.start)
+        plan = best(program.with_market(number, with_term), bought.exact.start)
         if plan is None:
             terms.append(OtherTerm(name, usd, None, None, None))
             continue

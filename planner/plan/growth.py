@@ -82,8 +82,7 @@ def plan_growths(bought: Purchase, growths: tuple[float, ...]) -> tuple[PlanGrow
     program = bought.free
     if program.limits.usd_per_h is not None:
         mean_time_s = bought.whole.mean_time_s * (1 + SLACK_OF_TIME)
-        limits = replace(program.limits, usd_per_h=None, mean_time_s=mean_time_s)
-        program = replace(program, limits=limits)
+        program = program.under(usd_per_h=None, mean_time_s=mean_time_s)
     return tuple(_growth(bought, grown(program, growth), growth) for growth in growths)
 
 

@@ -248,7 +248,7 @@ def cost_steps(
         usd["deferred_jobs"] = through
     if run is not None:
         window_s = columns.bins.window_s
-        idle = sum(of.idle_usd_per_h(0.0, window_s) for of in run.types)
+        idle = sum(of.idle_usd_per_h(window_s) for of in run.types)
         usd["idle_leases"] = through + idle * MONTH_H
         usd["waits"] = run.usd_per_month(drains=drains)
     steps, before = [], usd["program"]

@@ -62,7 +62,7 @@ def _waits(wait_s: float) -> str:
 def refuse_cap(program: PlanProgram) -> None:
     """Refuse a cap under what a type that cannot be rented needs. Raises `InfeasibleError`."""
     columns, limits = program.columns, program.limits
-    unbudgeted = replace(program, limits=replace(limits, usd_per_h=None))
+    unbudgeted = program.under(usd_per_h=None)
     if limits.usd_per_h is not None and optimum(unbudgeted) is not None:
         return
     for number, market in enumerate(columns.markets):

@@ -18,12 +18,7 @@ from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.refusals import least_cluster
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, RouteSettings
 from gpuplan.planner.plan.spot_record import joined
-from gpuplan.planner.plan.targets import (
-    MEAN_TIME_TARGET,
-    MEAN_WAIT_TARGET,
-    P95_WAIT_TARGET,
-    TimeTarget,
-)
+from gpuplan.planner.plan.targets import TIMES_OF_RESULTS, TimeTarget
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.plan.losses import draw_losses
@@ -114,34 +109,30 @@ class TypeReplay:
         is_spot = self.run.jobs.spot_us >= 0
         return {SPOT: float(outside[is_spot].sum()), SERVERLESS: float(outside[~is_spot].sum())}
 
-    def outside_gpus(self, begin_s: float, end_s: float) -> dict[str, float]:
-        """Return the mean GPUs of spot and serverless in a part of the time."""
-        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
-        gpu_us = self._gpu_us_outside(begin_us, end_us)
-        return {name: used / (end_us - begin_us) for name, used in gpu_us.items()}
+    def outside_gpus(self, window_s: float) -> dict[str, float]:
+        """Return the mean GPUs of spot and serverless in the window."""
+        window_us = int(to_micros(window_s))
+        gpu_us = self._gpu_us_outside(0, window_us)
+        return {name: used / window_us for name, used in gpu_us.items()}
 
-    def pool_gpus(self, begin_s: float, end_s: float) -> GpusInUse:
-        """Return the GPUs of the pool and of leases that jobs and services hold over time."""
-        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
-        run = self.run
+    def pool_gpus(self, window_s: float) -> GpusInUse:
+        """Return the GPUs of the pool and of leases in use over the window, also by services."""
+        window_us, run = int(to_micros(window_s)), self.run
         on_pool = run.is_on_pool
-        return gpus_in_use(
-            np.clip(run.pool_start_us[on_pool], begin_us, end_us) - begin_us,
-            np.clip(run.finish_us[on_pool], begin_us, end_us) - begin_us,
-            run.jobs.pool_gpus[on_pool],
-            end_us - begin_us,
+        begin_us, end_us = (
+            np.clip(us[on_pool], 0, window_us) for us in (run.pool_start_us, run.finish_us)
         )
+        return gpus_in_use(begin_us, end_us, run.jobs.pool_gpus[on_pool], window_us)
 
-    def idle_usd_per_h(self, begin_s: float, end_s: float) -> float:
-        """Return the dollars an hour of GPUs on demand that hold no job, in a part of the time.
+    def idle_usd_per_h(self, window_s: float) -> float:
+        """Return the dollars an hour of GPUs on demand that hold no job in the window.
 
         They wait for a job or for their return, or for the rest of a gang's.
         """
-        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
-        run, held = self.run, self.pool_gpus(begin_s, end_s)
-        used = held.levels.gpu_us() - held.levels.gpu_us(Fraction(run.cluster.fixed))
-        idle_us = run.billed_gpu_us(begin_us, end_us) - float(used)
-        return idle_us / (end_us - begin_us) * (self.market.on_demand_usd or 0.0)
+        window_us, held = int(to_micros(window_s)), self.pool_gpus(window_s)
+        used = held.levels.gpu_us() - held.levels.gpu_us(Fraction(self.run.cluster.fixed))
+        idle_us = self.run.billed_gpu_us(0, window_us) - float(used)
+        return idle_us / window_us * (self.market.on_demand_usd or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +196,10 @@ class PlanRun:
 
     def means_s(self, begin_s: float = 0.0, among: BoolArray | None = None) -> dict[str, float]:
         """Return mean time, mean wait and P95 of waits, as results name them; see `measured_s`."""
-        targets = {
-            "mean_time_s": MEAN_TIME_TARGET,
-            "mean_wait_s": MEAN_WAIT_TARGET,
-            "p95_wait_s": P95_WAIT_TARGET,
+        return {
+            name: self.measured_s(target, begin_s, among)
+            for name, target in TIMES_OF_RESULTS.items()
         }
-        return {name: self.measured_s(of, begin_s, among) for name, of in targets.items()}
 
     @property
     def peak_leased(self) -> int:
