@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_plan import BOTH, HOUR, document_of, jobs_from, market, plan_of, refusal_of
+from support_plan import BOTH, HOUR, document_of, jobs_from, market, plan_of, refusal_of, texts_of
 from support_traces import write_trace
 
 from gpuplan.planner.plan.assignment import assigned_jobs
@@ -129,8 +129,7 @@ def test_the_cheapest_point_of_share_is_on_the_pool(trace, functions, answer, gp
 
 def test_growth_is_of_jobs_alone(trace, functions, gpuplan):
     words = ("--services", f"A100={functions}", "--load", "poisson:60", "--growth", "100%")
-    code, _, err = gpuplan("plan", trace, "--commit", "0.9", "--on-demand", "1.29", *words)
-    assert code == 0, err
+    _, err = texts_of(gpuplan, trace, *BOTH, *words)
     assert "the growth of demand is of jobs; services hold what they do" in err
     jobs = jobs_from([0.0], [4 * HOUR], [2])
     services = {"": ServiceLoad(np.array([0.0]), np.array([1.0]), HOUR)}

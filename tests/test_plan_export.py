@@ -44,12 +44,9 @@ def exported(gpuplan, trace, tmp_path):
     """Return a function that exports and returns the folder and the results."""
 
     def export(kind, *words):
-        code, out, err = gpuplan(
-            "plan", trace, *BOTH, *LEVERS, *words, "--export", kind, "-o", tmp_path / "out",
-            "--output-format", "json",
-        )  # fmt: skip
-        assert code == 0, err
-        return tmp_path / "out", json.loads(out)["results"]
+        folder = tmp_path / "out"
+        words = (*BOTH, *LEVERS, *words, "--export", kind, "-o", folder)
+        return folder, results_of(gpuplan, trace, *words)
 
     return export
 
@@ -90,11 +87,8 @@ def test_time_limits_of_slurm_are_the_thresholds(gpuplan, tmp_path):
     run_s = [3000.0 if i % 21 == 0 else 50.0 for i in range(40 * 21)]
     trace = write_trace(tmp_path / "t.parquet", submit, run_s)
     words = ("--commit", "1", "--serverless", "3", "--slower", "4x", "--export", "slurm")
-    routes = {
-        r["name"]
-        for row in results_of(gpuplan, trace, *words, "-o", tmp_path / "o")["classes"]
-        for r in row["routes"]
-    }
+    classes = results_of(gpuplan, trace, *words, "-o", tmp_path / "o")["classes"]
+    routes = {route["name"] for row in classes for route in row["routes"]}
     assert any(route.startswith("serverless ") and route[-1].isdigit() for route in routes)
     site = read_slurm_conf(tmp_path / "o" / "plan.conf").settings
     tiers = {name: part.MaxTime.value for name, part in site.partition.items()}

@@ -193,11 +193,8 @@ def test_a_lever_that_is_gone_moves_what_used_it(steps, tmp_path, gpuplan):
     file.write_text(file.read_text().replace("spot_usd = 0.5\n", "").replace('spot = "', 'by = "'))
     text = file.read_text()
     file.write_text("\n".join(row for row in text.splitlines() if not row.startswith("by =")))
-    rows = [
-        row
-        for row in results_of(gpuplan, steps, "--keep", file)["kept"]["items"]
-        if row["name"] == "b"
-    ]
+    items = results_of(gpuplan, steps, "--keep", file)["kept"]["items"]
+    rows = [row for row in items if row["name"] == "b"]
     assert {row["reason"] for row in rows} == {"spot is not offered any more"}
     assert all(row["moved"] and row["worth_usd_per_month"] is None for row in rows)
 

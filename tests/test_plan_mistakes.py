@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 
 import pytest
-from support_plan import BOTH, DAY, HOUR, refusal_of
+from support_plan import BOTH, DAY, HOUR, refusal_of, texts_of
 from support_traces import START, write_trace
 
 pytestmark = pytest.mark.kernels
@@ -91,14 +91,13 @@ def test_a_broken_plan_is_told_with_its_file(gpuplan, refused, days, tmp_path, b
 
 def test_levers_that_no_job_fits_are_named(gpuplan, days):
     spot = ("--spot", "true", "--spot-price", "0.5", "--spot-hazard", "9/1s")
-    code, _, err = gpuplan("plan", days, *BOTH, *spot)
-    assert code == 0 and "no job is put on spot GPUs: at 3.24e+04 losses" in err
+    _, err = texts_of(gpuplan, days, *BOTH, *spot)
+    assert "no job is put on spot GPUs: at 3.24e+04 losses" in err
 
 
 def test_lending_without_a_pool_says_that_there_is_none(gpuplan, days):
-    code, out, err = gpuplan("plan", days, "--on-demand", "1.29", "--lend", "0.5")
-    assert code == 0, err
-    assert "No GPU is owned or committed to, so there is none to lend." in " ".join(out.split())
+    text, _ = texts_of(gpuplan, days, "--on-demand", "1.29", "--lend", "0.5")
+    assert "No GPU is owned or committed to, so there is none to lend." in text
 
 
 @pytest.mark.parametrize(("usd", "is_dear"), [("1.29", True), ("1.28", False)])
@@ -139,12 +138,9 @@ def test_a_job_that_runs_on_alone_is_named(gpuplan, tmp_path):
 def test_the_commitment_that_was_tried_is_named_where_it_is_another(gpuplan, days, tmp_path):
     submit = [DAY * day for day in range(20) for _ in range(4 if day < 12 else 1)]
     path = write_trace(tmp_path / "t.parquet", submit, [DAY] * len(submit))
-    code, out, err = gpuplan("plan", path, *BOTH)
-    text = " ".join(out.split())
-    assert code == 0, err
+    text, _ = texts_of(gpuplan, path, *BOTH)
     assert "A plan of the first 70% (4 GPUs committed, not 1) cost" in text
-    code, out, _ = gpuplan("plan", days, *BOTH)
-    assert code == 0 and "a plan of the first 70% cost" in " ".join(out.split())
+    assert "a plan of the first 70% cost" in texts_of(gpuplan, days, *BOTH)[0]
 
 
 def test_the_program_is_for_those_who_ask_and_peaks_are_within_the_cap(gpuplan, days):
@@ -163,9 +159,7 @@ def test_the_commitment_of_jobs_as_recorded_is_that_of_all_types(gpuplan, tmp_pa
     types, gpus = ["A100", "A100", "T4"] * 20, [1.0, 2.0, 4.0] * 20
     path = write_trace(tmp_path / "t.parquet", submit, [DAY] * 60, gpus, gpu_type=types)
     spot = ("--spot", "gpu_type = 'T4'", "--spot-price", "0.2", "--owned", "A100=1")
-    code, out, err = gpuplan("plan", path, *BOTH, *spot)
-    text = " ".join(out.split())
-    assert code == 0, err
+    text, _ = texts_of(gpuplan, path, *BOTH, *spot)
     assert text.startswith("Commit to 2 A100 (6 of all types with jobs as recorded) beside the 1 o")
 
 

@@ -110,16 +110,14 @@ def test_the_option_says_how_often_they_are_lost_and_is_kept(gpuplan, tmp_path):
     assert [row["name"] for row in document["results"]["spot_replays"]] == ["no spot GPUs for 6 h"]
     assert any("lost 1 time" in text for text in document["warnings"])
     assert read_plan(tmp_path / "plan.toml").options.spot_availability == str(table)
-    assert document_of(gpuplan, trace, "--keep", tmp_path / "plan.toml")["parameters"][
-        "spot_availability"
-    ] == str(table)
+    kept = document_of(gpuplan, trace, "--keep", tmp_path / "plan.toml")
+    assert kept["parameters"]["spot_availability"] == str(table)
 
 
 def test_mistakes_of_the_option_are_refused(gpuplan, tmp_path):
     trace = write_trace(tmp_path / "t.parquet", [0, 9 * DAY], [HOUR, HOUR])
-    assert "--spot-availability: needs --spot CONDITION" in refusal_of(
-        gpuplan, 2, trace, "--spot-availability", tmp_path / "spot.parquet"
-    )
+    record = ("--spot-availability", tmp_path / "spot.parquet")
+    assert f"{record[0]}: needs --spot CONDITION" in refusal_of(gpuplan, 2, trace, *record)
     spot = ("--spot", "true", "--spot-price", "0.1", "--on-demand", "1")
     assert "no.parquet" in refusal_of(
         gpuplan, 3, trace, *spot, "--spot-availability", tmp_path / "no.parquet"
