@@ -13,7 +13,7 @@ from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
 from gpuplan.planner.plan.holdout import hold_out, later_part
-from gpuplan.planner.plan.market_use import TimePart, market_uses, weights_in
+from gpuplan.planner.plan.market_use import TimePart, usd_of, weights_in
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.targets import (
@@ -132,9 +132,8 @@ def test_without_delays_the_replay_costs_what_the_assigned_jobs_do():
     columns = bought.program.columns
     assigned = assigned_jobs(columns, bought.whole.share)
     run = replay_plan(columns, assigned, bought.whole.committed, AT_ONCE)
-    uses = market_uses(columns, bought.whole, assigned)
     assert bought.whole.committed.sum() > 0
-    assert run.usd_per_month() == pytest.approx(sum(use.usd_per_month for use in uses), rel=1e-6)
+    assert run.usd_per_month() == pytest.approx(usd_of(bought, assigned), rel=1e-6)
     assert run.wait_s.max() == 0
     late = replay_plan(columns, assigned, bought.whole.committed, RentingTerms())
     assert late.wait_s.max() == 90 and late.usd_per_month() > run.usd_per_month()

@@ -24,7 +24,7 @@ from gpuplan.cli.tables.plan_outlook_tables import show_growth
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.cheaper import MOST_CHEAPER, cheaper_plans, looser_limits
 from gpuplan.planner.plan.decisions import plan_decisions
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import market_uses, usd_of
 from gpuplan.planner.plan.prices_over_time import prices_over_time, typical_week
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.routes import RouteSettings
@@ -44,7 +44,7 @@ def mixed(count=300, days=20, seed=7, **options):
 def decisions_of(plan):
     """Return name -> decision of a plan on one GPU type."""
     assigned = assigned_jobs(plan.program.columns, plan.whole.share)
-    uses = market_uses(plan.program.columns, plan.whole, assigned)
+    uses = market_uses(plan, assigned)
     return {row.name: row for row in plan_decisions(plan, assigned, uses)}
 
 
@@ -130,8 +130,7 @@ def test_cheaper_plans_cost_less_and_take_longer():
         loose = PlanLimits(slower=row.slower)
         alone = plan_of(jobs, markets, settings=settings, speedup=speedup, limits=loose)
         assigned = assigned_jobs(alone.program.columns, alone.whole.share)
-        uses = market_uses(alone.program.columns, alone.whole, assigned)
-        assert sum(use.usd_per_month for use in uses) == pytest.approx(row.usd_per_month, rel=2e-3)
+        assert usd_of(alone, assigned) == pytest.approx(row.usd_per_month, rel=2e-3)
         assert row.slowest.times <= row.slower * 1.1
 
 

@@ -73,7 +73,7 @@ class PlanDecision:
         return uses_under_cap(uses, self.run) if self.is_capped else uses
 
     def _assigned_uses(self) -> tuple[MarketUse, ...]:
-        return market_uses(self.bought.program.columns, self.bought.whole, self.run.assigned)
+        return market_uses(self.bought, self.run.assigned)
 
 
 def decide(

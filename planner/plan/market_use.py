@@ -12,7 +12,6 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns, outside_price
-from gpuplan.planner.plan.program import PlanOptimum
 from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.replay import PlanRun, deferred_start_s
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
@@ -49,11 +48,7 @@ class MarketUse:
 
 
 def market_uses(
-    columns: RouteColumns,
-    plan: PlanOptimum,
-    assigned: AssignedJobs,
-    *,
-    deferred_may_stop: bool = False,
+    bought: Purchase, assigned: AssignedJobs, *, deferred_may_stop: bool = False
 ) -> tuple[MarketUse, ...]:
     """Return what is bought and used in each market, by GPU type, of the jobs as assigned.
 
@@ -61,12 +56,12 @@ def market_uses(
     to its end.
 
     Args:
-        columns: the routes, with the jobs.
-        plan: what is bought.
+        bought: the plan.
         assigned: the route of each job.
         deferred_may_stop: deferred work stops and goes on, in the mean of each bin, as in the
             program.
     """
+    columns, plan = bought.program.columns, bought.whole
     uses: list[MarketUse] = []
     window_s, jobs = columns.bins.window_s, columns.jobs
     bin_edges = columns.bins.edges_s
@@ -90,11 +85,11 @@ def market_uses(
         owned, new = market.owned, float(plan.committed[number])
         committed = market.held + new
         usd_per_h = market.held_usd_per_h + (market.committed_usd or 0.0) * new
-        bought = (
+        levels = (
             ("owned", 0.0, owned, 0.0),
             ("committed", owned, owned + committed, usd_per_h),
         )
-        for name, low, high, usd in bought:
+        for name, low, high, usd in levels:
             if high > low:
                 bounds = (low, high)
                 uses.append(use_of(name, gpu_type, pool, bounds, usd * MONTH_H, high - low))
@@ -113,8 +108,7 @@ def market_uses(
 
 def usd_of(bought: Purchase, assigned: AssignedJobs, *, deferred_may_stop: bool = False) -> float:
     """Return dollars a month of a plan, exact in time, of the jobs as assigned."""
-    columns = bought.program.columns
-    uses = market_uses(columns, bought.whole, assigned, deferred_may_stop=deferred_may_stop)
+    uses = market_uses(bought, assigned, deferred_may_stop=deferred_may_stop)
     return sum(use.usd_per_month for use in uses)
 
 

@@ -185,7 +185,7 @@ def _results(
     columns, jobs = bought.program.columns, program.columns.jobs
     if decision is None:
         assigned = assigned_jobs(columns, bought.whole.share)
-        uses = market_uses(columns, bought.whole, assigned)
+        uses = market_uses(bought, assigned)
     else:
         assigned, uses = decision.run.assigned, decision.uses()
     run = None if decision is None else decision.run
