@@ -1,13 +1,10 @@
 """What a plan is compared with: today's commitments, which run on, and jobs as recorded."""
 
 import pytest
-from support_plan import headline_of, results_of
+from support_plan import BOTH, DAY, HOUR, MONTH_H, headline_of, results_of
 from support_traces import write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
-MONTH_H = 730.5
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 TODAY = """
 [[commitment]]
 gpu_type = "A100"

@@ -11,8 +11,8 @@ from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 from gpuplan.planner.plan.routes import BASE
 
 if TYPE_CHECKING:
-    from gpuplan.planner.plan.cost_steps import CostStep
     from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan
+    from gpuplan.planner.plan.market_use import CostStep
     from gpuplan.planner.studies.plan_results import PlanResults
 
 
