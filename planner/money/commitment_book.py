@@ -20,7 +20,7 @@ from gpuplan.analysis.prices.contracts import (
 )
 from gpuplan.planner.money.commitment import CommitmentOffer
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
-from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_book import Prices, pools_in_force
 from gpuplan.planner.money.price_request import Price
 
 
@@ -29,7 +29,7 @@ class CommitmentBook:
     """Prices, owned GPUs and commitments by GPU type, as they are at one instant.
 
     Attributes:
-        prices: of ``--commit``; without any, the commitments of the book are looked at.
+        prices: of ``--commit``; a type without one may renew the commitments of the book.
         on_demand: of ``--on-demand``; a type without one takes that of the book.
         book: owned GPUs, commitments and dated prices.
         end_us: the instant, the end of the history, microseconds since 1970.
@@ -47,12 +47,13 @@ class CommitmentBook:
     def chosen(
         self, gpu_types: Iterable[str | None], *, must: bool = True
     ) -> tuple[str | None, ...]:
-        """Return the types of a log that have a price of a commitment.
+        """Return the types of a log that ``--commit`` names, else those with a commitment.
 
         Raises `UsageError` where there is none and there ``must`` be.
         """
         types = tuple(gpu_types)
-        chosen = tuple(name for name in types if self.offers(name))
+        offers = self._prices if self.prices else self.offers
+        chosen = tuple(name for name in types if offers(name))
         if not chosen and types and must:
             if self.prices:
                 self.committed().of(types[0])  # raises: it has no price
@@ -71,7 +72,7 @@ class CommitmentBook:
 
     def committed_price(self, gpu_type: str | None) -> Price:
         """Return the price of a committed GPU-hour of a chosen type."""
-        source = "--commit" if self.prices else self.book.option
+        source = "--commit" if self._prices(gpu_type) else self.book.option
         return Price(float(self.offers(gpu_type)[0].usd_per_gpu_h), gpu_type, source)
 
     def on_demand_price(self, gpu_type: str | None, *, must: bool) -> Price | None:
@@ -148,8 +149,8 @@ class CommitmentBook:
 
     def offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
         """Return the prices that are offered: today's are one only where there is no other."""
-        if self.prices:
-            prices = self._prices(gpu_type)
+        prices = self._prices(gpu_type)
+        if prices:
             offered = [price for price in prices if price.gpus is None] or prices
             return tuple(price.offer for price in offered)
         committed = [pool for pool in self.pools(gpu_type) if pool.market == COMMITTED]
@@ -157,8 +158,7 @@ class CommitmentBook:
 
     def pools(self, gpu_type: str | None) -> list[PaidPool]:
         """Return the pools of the book in force at the end, in the order in which they fill."""
-        pools = [p for p in self.book.pools if p.from_us < self.end_us <= p.until_us]
-        return _of_type(pools, gpu_type, self.book.option, self.gpu)
+        return pools_in_force(self.book, gpu_type or self.gpu or UNNAMED, self.end_us - 1)
 
     def _on_demand(self, gpu_type: str | None) -> Fraction:
         price = self.on_demand.get(gpu_type)
@@ -180,13 +180,6 @@ class CommitmentBook:
         name = _name_of(names, gpu_type, self.book.option, self.gpu)
         dated = () if name is None else self.book.prices_of(name)
         return next((p for p in reversed(dated) if p.from_us < self.end_us), None)
-
-
-def _of_type(
-    pools: Sequence[PaidPool], gpu_type: str | None, option: str, gpu: str | None
-) -> list[PaidPool]:
-    name = _name_of([pool.gpu_type for pool in pools], gpu_type, option, gpu)
-    return [pool for pool in pools if pool.gpu_type == name]
 
 
 def _name_of(

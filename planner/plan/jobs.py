@@ -1,4 +1,4 @@
-"""The jobs that a plan is for, and the bins of time over which their GPUs are counted."""
+"""The jobs and services of a plan, and the bins of time over which their GPUs are counted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.history.jobs import BY
+from gpuplan.analysis.history.runs import IS_RUNNING
 from gpuplan.analysis.trace.trace import Trace, read_condition
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
@@ -18,6 +19,7 @@ MOST_BINS = 4000
 BIN_S = 60.0
 LABELS = ("job_class", "group")
 ALL, NONE = "all", "none"
+ROUNDING = 1e-9
 COLUMNS = (
     "submit_time",
     "queue_s",
@@ -47,6 +49,11 @@ class TimeBins:
         """Length of a bin."""
         return self.window_s / self.count
 
+    @property
+    def edges_s(self) -> FloatArray:
+        """Begin of each bin, and the end of the last; shape (count + 1,)."""
+        return np.arange(self.count + 1, dtype=np.float64) * self.bin_s
+
     def means(self, begin_s: FloatArray, end_s: FloatArray, amount: FloatArray) -> FloatArray:
         """Return the exact mean per bin of the step function that intervals add up to.
 
@@ -73,6 +80,52 @@ def bins_of(window_s: float) -> TimeBins:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceLoad:
+    """GPUs that services hold beside the jobs: a step function that repeats until the log ends.
+
+    Attributes:
+        time_s: when it changes, ascending from 0; shape (k,).
+        gpus: held from then on; shape (k,).
+        horizon_s: length of a period.
+    """
+
+    time_s: FloatArray
+    gpus: FloatArray
+    horizon_s: float
+
+    def means(self, bins: TimeBins) -> FloatArray:
+        """Return the exact mean per bin; the first bin begins with a period."""
+        step_s = np.concatenate((self.time_s, [self.horizon_s]))
+        area = np.concatenate(([0.0], np.cumsum(np.diff(step_s) * self.gpus)))
+        periods, rest_s = np.divmod(bins.edges_s, self.horizon_s)
+        before = np.interp(rest_s, step_s, area, left=0.0)
+        result: FloatArray = np.diff(periods * area[-1] + before) / bins.bin_s
+        return result
+
+    def intervals(self, bins: TimeBins) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return begins, ends and GPUs whose sum in each bin is its mean, up to whole GPUs."""
+        held = np.ceil(self.means(bins) - ROUNDING).astype(np.int64)
+        begins, ends, gpus = [], [], []
+        open_: list[tuple[int, int]] = []  # (first bin, GPUs), the latest last
+        for at, (before, now) in enumerate(zip([0, *held], [*held, 0], strict=True)):
+            if now > before:
+                open_.append((at, int(now - before)))
+            drop = int(before - now)
+            while drop > 0:
+                first, count = open_.pop()
+                ended = min(count, drop)
+                begins.append(first)
+                ends.append(at)
+                gpus.append(ended)
+                drop -= ended
+                if count > ended:
+                    open_.append((first, count - ended))
+        order = np.argsort(begins, kind="stable")
+        begin, end = (np.array(bin_, np.float64)[order] * bins.bin_s for bin_ in (begins, ends))
+        return begin, end, np.array(gpus, np.int64)[order]
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedJobs:
     """Jobs that ran on GPUs, in order of submission; arrays have shape (n,).
 
@@ -86,6 +139,7 @@ class PlannedJobs:
         is_spot: whether each may run on spot GPUs.
         is_deferred: whether each may wait for idle GPUs that are paid for.
         left_out: jobs of the log that did not run, or held no GPU.
+        still_running: jobs whose run time is only what the log saw of it, and their GPU-hours.
         labelled_by: column of the labels; ``all`` for one label.
         begin_us: the first submission, microseconds since 1970.
     """
@@ -99,6 +153,7 @@ class PlannedJobs:
     is_spot: BoolArray
     is_deferred: BoolArray
     left_out: int = 0
+    still_running: tuple[int, float] = (0, 0.0)
     labelled_by: str = ALL
     begin_us: int = 0
 
@@ -169,6 +224,7 @@ def jobs_of_trace(
     waits = (
         kept["queue_s"] if "queue_s" in kept.columns else pl.repeat(None, kept.height, eager=True)
     )
+    running = kept.filter(IS_RUNNING)
     planned = PlannedJobs(
         submit_s=(submit_us - submit_us[0]) / MICROS,
         run_s=kept["duration_s"].cast(pl.Float64).to_numpy(),
@@ -179,6 +235,10 @@ def jobs_of_trace(
         is_spot=is_spot & ~is_deferred,
         is_deferred=is_deferred,
         left_out=jobs.height - kept.height,
+        still_running=(
+            running.height,
+            float((running["num_gpus"] * running["duration_s"]).sum()) / HOUR_S,
+        ),
         labelled_by=labelled_by,
         begin_us=int(submit_us[0]),
     )
