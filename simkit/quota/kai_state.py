@@ -195,7 +195,7 @@ def _choose_node(state: Any, size: int) -> int:
             if best < 0 or (now and not best_now) or (now == best_now and free < best_free):
                 best, best_free, best_now = node, free, now
                 if now and free == size:
-                    return node
+                    return node  # type: ignore[no-any-return]
     return best
 
 
