@@ -148,16 +148,10 @@ def site_files(tmp_path_factory):
     return dump, twin
 
 
-@pytest.fixture(scope="module")
-def answer(site_files):
-    """The answer for 8 GPUs, tested on the past of the site."""
+def test_the_answer(site_files, monkeypatch):
+    monkeypatch.setattr("gpuplan.planner.studies.eta.QUICK_REPLAYS", 10)
     dump, twin = site_files
-    return eta(
-        EtaRequest(trace=dump, twin=twin, gpus=8, account="team-b", replays=20, backtest=True)
-    )
-
-
-def test_the_answer(answer):
+    answer = eta(EtaRequest(trace=dump, twin=twin, gpus=8, account="team-b", replays=20))
     results = answer.results
     assert (results.job.partition, results.job.account) == ("team-b-cq", "team-b")
     assert results.job.limit_s is None and results.as_requested_s is None
@@ -172,8 +166,10 @@ def test_the_answer(answer):
     assert "8 GPUs in 1 pod" in str([table.rows for table in view.tables])
 
 
-def test_a_backtest_holds_about_what_it_says(answer):
-    tested = answer.results.backtest
+def test_a_backtest_holds_about_what_it_says(site_files):
+    dump, twin = site_files
+    request = EtaRequest(trace=dump, twin=twin, gpus=8, replays=20, backtest=True)
+    tested = eta(request).results.backtest
     assert tested.jobs >= 50 and 0.7 <= tested.coverage_80 <= 0.95
     assert tested.pinball_s < tested.mean_pinball_s  # better than the mean wait
 
