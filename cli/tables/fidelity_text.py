@@ -29,8 +29,8 @@ OF_OTHERS = (
     "The log has no rules of its site: gpuplan calibrate reads them from sacct output and "
     "slurm.conf, or from a dump of Kueue"
 )
-OF_SLURM = ("", "slurm", "swf")
-"""Formats of a log that the rules of its site go with; empty where the format is not known."""
+OF_SLURM = ("", "slurm", "swf", "canonical")
+"""Formats of logs that may be of Slurm; empty where the format is not known."""
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 
