@@ -11,78 +11,12 @@ from msgspec import UNSET, UnsetType
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.planner.quota.use import Eviction, Loan, QueueUse
 from gpuplan.planner.runs.recorded_waits import WaitPairs
-from gpuplan.planner.site.effects import LOST_SHARE, UNCLEAR, PairedWaits
+from gpuplan.planner.site.effects import UNCLEAR, GroupEffect
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray
 
 LEAST_WAIT_S = 60.0
 """Growth counts from a wait of at least this: from 1 s to 3 s is no growth of 200%."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupEffect:
-    """The waits of one group under a change, in seconds.
-
-    Attributes:
-        name: the group.
-        jobs: scored jobs that start in the record and in both replays of a pair, on average.
-        lost_jobs: those that start today and never with the change, on average. Where they are over
-            1% of the group they count as waiting to the end of the log, else they are left out.
-        recorded_mean_wait_s, recorded_p95_wait_s: as recorded, of the same jobs.
-        replayed_mean_wait_s, replayed_p95_wait_s: replayed under the rules of today.
-        changed_mean_wait_s, changed_p95_wait_s: replayed with the change.
-        effect_s, p95_effect_s: changed - replayed.
-        noise_s, p95_noise_s: standard deviation of the effect over the pairs.
-        error_s, p95_error_s: how far the effect may be from what the change would have done, from
-            the pairs, from leaving out each block of days, and from the model, which resolves 5%
-            of a wait.
-        verdict: ``longer``, ``shorter``, ``too small to tell`` or ``no change``, by the means.
-        p95_verdict: the same by the 95th percentiles.
-        under_s, p95_under_s: what the size of an effect that is too small to tell is below; null
-            where it is told.
-        stands_out, p95_stands_out: whether the effect is told even as the largest of all groups'.
-    """
-
-    name: str
-    jobs: int
-    lost_jobs: int
-    recorded_mean_wait_s: float
-    recorded_p95_wait_s: float
-    replayed_mean_wait_s: float
-    replayed_p95_wait_s: float
-    changed_mean_wait_s: float
-    changed_p95_wait_s: float
-    effect_s: float
-    p95_effect_s: float
-    noise_s: float
-    p95_noise_s: float
-    error_s: float
-    p95_error_s: float
-    verdict: str
-    p95_verdict: str
-    under_s: float | None
-    p95_under_s: float | None
-    stands_out: bool
-    p95_stands_out: bool
-
-    @classmethod
-    def of(cls, waits: PairedWaits) -> GroupEffect:
-        """Return a group as results have it."""
-        mean, p95 = waits.mean, waits.p95
-
-        def both(name: str) -> tuple[float, float]:
-            return getattr(mean, name), getattr(p95, name)
-
-        return cls(
-            waits.name, waits.jobs, round(waits.lost), *both("recorded"), *both("replayed"),
-            *both("changed"), *both("effect"), *both("spread"), *both("error"), mean.verdict,
-            p95.verdict, mean.under, p95.under, mean.stands_out, p95.stands_out,
-        )  # fmt: skip
-
-    @property
-    def counts_lost(self) -> bool:
-        """Whether jobs that never start with the change count."""
-        return self.lost_jobs > 0 and self.lost_jobs > LOST_SHARE * self.jobs
 
 
 @dataclass(frozen=True, slots=True)

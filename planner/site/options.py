@@ -18,8 +18,8 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.change_costs import change_cost, gpus_by_type, months_of
-from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, WhatIfResults
-from gpuplan.planner.site.effects import NO_CHANGE, SHORTER
+from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults
+from gpuplan.planner.site.effects import NO_CHANGE, SHORTER, GroupEffect
 from gpuplan.planner.site.fidelity import (
     SITE_RULES,
     Fidelity,
