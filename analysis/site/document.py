@@ -14,7 +14,7 @@ from typing import Any
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.typed_tables import leaves, nested
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.job_table.notation import expand_hosts, split_hosts
+from gpuplan.analysis.job_table.notation import hosts_of, split_hosts
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.schema import CalibrationTable, SiteSettings, read_settings
@@ -147,10 +147,7 @@ class SiteDocument:
 
 def _hosts(text: str) -> list[str]:
     """Return the names of a host list; of what is none the text itself."""
-    try:
-        return expand_hosts(text)
-    except ValueError:
-        return [text]
+    return hosts_of(text) or [text]
 
 
 def dotted(*keys: str) -> str:

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_zones import zone_named
+from gpuplan.analysis.base.time_zones import epoch_second
 from gpuplan.analysis.job_table.notation import UNLIMITED, WHOLE, capacity, gpu_limit, gpus_of
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
@@ -202,7 +201,6 @@ def _second(text: str, zone: str) -> int | None:
     if WHOLE.fullmatch(text):
         return int(text)
     try:
-        time = datetime.fromisoformat(text)
-        return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
+        return epoch_second(text, zone)
     except (ValueError, OverflowError):
         return None

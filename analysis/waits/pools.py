@@ -17,7 +17,7 @@ from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
 from gpuplan.analysis.history.runs import END_OF_ONE_RUN_US, START_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
-from gpuplan.analysis.job_table.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import hosts_of
 
 PARTS_PER_GPU = 1_000_000
 LEAST_NAMED = 0.99
@@ -197,7 +197,8 @@ class NamedNodes:
             return None
         by_use = runs.group_by("kind", "partition", "nodes").agg(pl.col("parts").max())
         by_use = by_use.drop_nulls("nodes")
-        hosts = {text: _hosts(text) for text in by_use["nodes"].unique().sort().to_list()}
+        written = by_use["nodes"].unique().sort().to_list()
+        hosts = {text: hosts_of(text) or [text] for text in written}
         lists = pl.DataFrame(
             {"nodes": list(hosts), "hosts": list(hosts.values())},
             schema={"nodes": pl.String, "hosts": pl.List(pl.String)},
@@ -250,13 +251,6 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
         .agg(pl.col("parts").top_k(2).min())
     )
     yield from held.iter_rows()
-
-
-def _hosts(text: str) -> list[str]:
-    try:
-        return expand_hosts(text) or [text]
-    except ValueError:
-        return [text]
 
 
 def _whole(parts: int) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
-from gpuplan.analysis.base.time_zones import zone_named
+from gpuplan.analysis.base.time_zones import epoch_second
 from gpuplan.analysis.job_table.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import (
@@ -189,17 +189,14 @@ class EtaRequest(StudyRequest):
 
     def at_s(self, zone: str) -> int | None:
         """Return the second after 1970 of ``at``, local where it has no offset."""
-        from datetime import datetime
-
         if self.at is None:
             return None
         try:
-            time = datetime.fromisoformat(self.at)
+            return epoch_second(self.at, zone)
         except ValueError:
             raise UsageError(
                 f"--at must be a time such as 2025-10-20T10:00, got {self.at!r}"
             ) from None
-        return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
 
     def site(self) -> tuple[SiteDocument, CalibrationTable]:
         """Return the settings, and what the calibration found. Raises `InputError`."""

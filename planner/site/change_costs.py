@@ -46,7 +46,7 @@ def change_cost(
 ) -> ChangeCost:
     """Return what a change costs; raises `UsageError` where a GPU type has no price."""
     site = site_of(document)
-    before, after = gpus_by_type(site), gpus_by_type(changed_site(document, change))
+    before, after = site.gpus_of_type, changed_site(document, change).gpus_of_type
     added = {
         kind: gpus
         for kind in {**before, **after}
@@ -59,14 +59,6 @@ def change_cost(
     usd = sum((_usd(prices, kind) * gpus * MONTH_H for kind, gpus in added.items()), 0.0)
     usd += sum(_usd(prices, kind) * hours for kind, hours in per_month.items())
     return ChangeCost(added, sum(per_month.values()), usd)
-
-
-def gpus_by_type(site: SiteCluster) -> dict[str, int]:
-    """Return the GPUs of a site by type."""
-    counts: Counter[str] = Counter()
-    for node in site.nodes:
-        counts[node.gpu_type] += node.gpus
-    return dict(sorted(counts.items()))
 
 
 def changed_site(document: SiteDocument, change: SiteChange) -> SiteCluster:

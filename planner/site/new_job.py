@@ -110,7 +110,7 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     if partition is None:
         partition = _partition(wish, site, rows, past)
         assumed.append(f"partition {partition}: --partition names another")
-    job = shaped(wish.gpus, wish.nodes, _part(site, partition), site)
+    job = shaped(wish.gpus, wish.nodes, site.partition(partition), site)
     qos = wish.qos
     if qos is None:
         of_size = _of_names(rows, partition=partition).filter(pl.col("gpus") >= wish.gpus)
@@ -131,7 +131,7 @@ def shaped(
     Raises:
         UsageError: the partition has no such nodes, or the GPUs do not divide among them.
     """
-    size_of = {node.name: node.gpus for node in site.nodes}
+    size_of = site.gpus_of_node
     sizes = sorted(size_of[name] for name in partition.nodes)
     name = partition.name
     if gpus > sum(sizes):
@@ -156,7 +156,7 @@ def shaped(
 
 
 def _largest(site: SiteCluster) -> str:
-    size_of = {node.name: node.gpus for node in site.nodes}
+    size_of = site.gpus_of_node
     gpus = {p.name: sum(size_of[name] for name in p.nodes) for p in site.partitions}
     return "the partitions have " + ", ".join(f"{name} {count}" for name, count in gpus.items())
 
@@ -177,10 +177,6 @@ def _check_names(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> None:
                 f"--{kind} {word}: no such {'QOS' if kind == 'qos' else kind} in the settings or "
                 f"the log{perhaps(word, names)}; expected one of {', '.join(sorted(names))}"
             )
-
-
-def _part(site: SiteCluster, name: str) -> SitePartition:
-    return next(part for part in site.partitions if part.name == name)
 
 
 def _partition(wish: JobWish, site: SiteCluster, rows: pl.DataFrame, past: pl.DataFrame) -> str:
@@ -233,7 +229,7 @@ def most_common(rows: pl.DataFrame, column: str) -> str | None:
 def smaller(job: NewJob, site: SiteCluster, gpus: int) -> NewJob | None:
     """Return the job with fewer GPUs; None where they do not divide among nodes."""
     try:
-        nodes, count = shaped(gpus, None, _part(site, job.partition), site)
+        nodes, count = shaped(gpus, None, site.partition(job.partition), site)
     except UsageError:
         return None
     return replace(job, nodes=nodes, gpus=count)
@@ -242,7 +238,7 @@ def smaller(job: NewJob, site: SiteCluster, gpus: int) -> NewJob | None:
 def moved(job: NewJob, site: SiteCluster, partition: str) -> NewJob | None:
     """Return the job in another partition; None where that cannot hold it."""
     try:
-        nodes, count = shaped(job.gpus, None, _part(site, partition), site)
+        nodes, count = shaped(job.gpus, None, site.partition(partition), site)
     except UsageError:
         return None
     return replace(job, nodes=nodes, gpus=count, partition=partition)

@@ -267,7 +267,7 @@ class _NodesReplica:
         begin, end = int(jobs.submit.min()), int(jobs.submit.max())
         ran = np.minimum(self.run.end, end) - np.maximum(self.run.start, begin)
         used = float((np.clip(ran, 0, None) * jobs.total_gpus)[started].sum())
-        return used / max(1.0, (end - begin) * sum(node.gpus for node in self.site.nodes))
+        return used / max(1.0, (end - begin) * self.site.gpus)
 
     def judged(self, offsets: Sequence[float]) -> Judgment | None:
         """Return what resamples of the jobs give; None without confidence.

@@ -17,7 +17,7 @@ from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.recorded_waits import WaitPairs
-from gpuplan.planner.site.change_costs import change_cost, gpus_by_type, months_of
+from gpuplan.planner.site.change_costs import change_cost, months_of
 from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults
 from gpuplan.planner.site.effects import NO_CHANGE, SHORTER, GroupEffect
 from gpuplan.planner.site.fidelity import (
@@ -290,7 +290,7 @@ def _today(waits: WaitPairs, site: SiteCluster, targets: Sequence[Target]) -> Op
         target = MET if is_met else MISSED
     return OptionsToday(
         jobs=waits.recorded_s.size,
-        gpus=gpus_by_type(site),
+        gpus=site.gpus_of_type,
         mean_wait_s=recorded[0],
         p95_wait_s=recorded[1],
         replayed_mean_wait_s=replayed[0],

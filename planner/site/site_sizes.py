@@ -108,8 +108,7 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
     waits = WaitPairs(
         replayed[mask].astype(float), recorded[mask].astype(float), is_settled=work.scored[mask]
     )
-    gpus = sum(node.gpus for node in site.nodes)
-    return fidelity_of(TodayReplay(SITE_RULES, gpus, waits.summary()))
+    return fidelity_of(TodayReplay(SITE_RULES, site.gpus, waits.summary()))
 
 
 def site_waits(site: SiteCluster, config: SchedulerConfig, work: SiteWorkload) -> WaitPairs:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_S
-from gpuplan.analysis.job_table.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import hosts_of
 from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog
 from gpuplan.planner.site.draws import Arrivals, run_times
 from gpuplan.planner.site.holds import Chains, Holds
@@ -151,14 +151,14 @@ def _placed(running: pl.DataFrame, site: SiteCluster) -> tuple[pl.DataFrame, lis
 
     A job without a list of nodes takes those of its partition that it fills best, large ones first.
     """
-    idle = {node.name: node.gpus for node in site.nodes}
+    idle = site.gpus_of_node
     members: Mapping[str | None, Sequence[str]] = {p.name: p.nodes for p in site.partitions}
     chosen: dict[int, list[str]] = {}
     rows = running.with_row_index("row").sort(
         pl.col("node_list").is_null(), "gpus", descending=[False, True], maintain_order=True
     )
     for row in rows.iter_rows(named=True):
-        hosts = _hosts(row["node_list"])
+        hosts = hosts_of(row["node_list"])
         count = row["nodes"] or len(hosts) or 1
         each = -(-row["gpus"] // count)
         if len(hosts) != count or any(idle.get(host, -1) < each for host in hosts):
@@ -171,13 +171,6 @@ def _placed(running: pl.DataFrame, site: SiteCluster) -> tuple[pl.DataFrame, lis
                 idle[host] -= each
     kept = sorted(chosen)
     return running[kept], [chosen[row] for row in kept]
-
-
-def _hosts(text: str | None) -> list[str]:
-    try:
-        return expand_hosts(text) if text else []
-    except ValueError:
-        return []
 
 
 def _billing(frame: pl.DataFrame) -> FloatArray:

@@ -148,7 +148,7 @@ def _site(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fide
     labels = np.array([names.get(job_id, NO_LABEL) for job_id in work.job_ids], object)
     teams = Teams.of(labels, (work.jobs.runtime * work.jobs.total_gpus).astype(np.float64))
     game = site_game(site, config, work, teams.codes(labels), teams)
-    gpus = sum(node.gpus for node in site.nodes)
+    gpus = site.gpus
     return game, SITE_RULES, gpus, fidelity_of_site(site, config, work)
 
 

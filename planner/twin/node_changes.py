@@ -18,7 +18,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import same_gpu
-from gpuplan.analysis.job_table.notation import MOST_HOSTS, WHOLE, expand_hosts, split_hosts
+from gpuplan.analysis.job_table.notation import MOST_HOSTS, WHOLE, hosts_of, split_hosts
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.planner.twin.settings import site_of
@@ -212,7 +212,7 @@ def _alike(
     else:
         within = tuple(p.name for p in site.partitions if any(of[n] == like for n in p.nodes))
     if kind == "" and within:  # in the order of the first of its partitions, as listed there
-        first_part = next(p for p in site.partitions if p.name == within[0])
+        first_part = site.partition(within[0])
         same = tuple(node for node in first_part.nodes if of[node] == like)
     return NodeChoice(kind, like, same, within)
 
@@ -240,10 +240,7 @@ def _nodes_of_type(site: SiteCluster, name: str) -> tuple[str, ...]:
 def _nodes_of_list(site: SiteCluster, name: str) -> tuple[str, ...]:
     """Return the nodes of a host list, or those whose names are the text and a number."""
     names = {node.name for node in site.nodes}
-    try:
-        hosts = expand_hosts(name)
-    except ValueError:
-        return ()
+    hosts = hosts_of(name)
     if hosts and set(hosts) <= names:
         return tuple(hosts)
     return tuple(n.name for n in site.nodes if DIGITS.sub("", n.name) == name != n.name)

@@ -46,11 +46,8 @@ def cluster_of_site(document: SiteDocument, kinds: Iterable[str]) -> StatedClust
         UsageError: a value cannot be used.
     """
     site = site_of(document)
-    of_node = {node.name: node.gpus for node in site.nodes}
+    of_node, by_type = site.gpus_of_node, site.gpus_of_type
     gpus: dict[str | None, int] = {}
-    by_type: dict[str, int] = {}
-    for node in site.nodes:
-        by_type[node.gpu_type] = by_type.get(node.gpu_type, 0) + node.gpus
     partitions = {part.name: frozenset(part.nodes) for part in site.partitions}
     kinds = list(kinds)
     named = match_types(list(by_type), kinds, "--twin", apart=True) if by_type else {}
@@ -61,7 +58,7 @@ def cluster_of_site(document: SiteDocument, kinds: Iterable[str]) -> StatedClust
         elif kind in partitions:
             gpus[kind] = sum(of_node[node] for node in partitions[kind])
         elif len(kinds) == 1:
-            gpus[kind] = sum(of_node.values())
+            gpus[kind] = site.gpus
     return StatedCluster("--twin", gpus, of_node, partitions)
 
 

@@ -96,7 +96,7 @@ class SiteWorkload:
 
 def node_sizes(site: SiteCluster) -> dict[str, int]:
     """Return the GPUs of the largest node of each partition."""
-    gpus = {node.name: node.gpus for node in site.nodes}
+    gpus = site.gpus_of_node
     return {p.name: max(gpus[name] for name in p.nodes) for p in site.partitions if p.nodes}
 
 

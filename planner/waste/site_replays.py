@@ -73,7 +73,7 @@ def site_counterfactual(
     today = effects.today
     if not today.recorded_s.size or any(not change.groups for change in effects.changes):
         return None
-    gpus = sum(node.gpus for node in site.nodes)
+    gpus = site.gpus
     remedies = [
         _remedy(change, waste.jobs_of(change.name), work) for change in effects.changes
     ]  # fmt: skip

@@ -332,10 +332,9 @@ def _base(
 ) -> FloatArray:
     """Return the part of the priority that does not change."""
     gpus = jobs.total_gpus
-    total = sum(node.gpus for node in site.nodes)
-    size_of = {node.name: node.gpus for node in site.nodes}
+    size_of = site.gpus_of_node
     in_part = np.array([sum(size_of[n] for n in p.nodes) or 1 for p in site.partitions])
-    size = (jobs.nodes / len(site.nodes) + gpus / total) / 2
+    size = (jobs.nodes / len(site.nodes) + gpus / site.gpus) / 2
     factor = np.array([p.job_factor for p in site.partitions], np.float64)
     priority = np.array([*(q.priority for q in site.qos), 0], np.float64)  # -1: no QOS
     base: FloatArray = config.w_size * (1 - size if config.favor_small else size)
