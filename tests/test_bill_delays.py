@@ -9,8 +9,7 @@ from support_sitelab import DUMPS, SITELAB, calibrated
 from support_traces import write_trace
 
 from gpuplan.planner.site import delays
-from gpuplan.planner.site.delay_replays import Teams
-from gpuplan.planner.site.delays import DelayGame, delays_of
+from gpuplan.planner.site.delays import DelayGame, Teams, delays_of
 
 pytestmark = pytest.mark.compiled
 HOUR = 3600.0

@@ -15,10 +15,9 @@ from gpuplan.analysis.site.squeue import is_squeue, read_queue
 from gpuplan.planner.site.backtest import PastForecast, scored_jobs, tail_of
 from gpuplan.planner.site.draws import Arrivals, run_times
 from gpuplan.planner.site.eta import quantiles, start_times
-from gpuplan.planner.site.holds import Chains, Holds
 from gpuplan.planner.site.instant import instant_of, task_ids
-from gpuplan.planner.site.new_job import JobWish, new_job
-from gpuplan.planner.site.sooner import alternatives
+from gpuplan.planner.site.new_job import JobWish, alternatives, new_job
+from gpuplan.planner.site.start_replays import Chains, Holds
 from gpuplan.planner.site.start_tables import start_replays, with_usage
 from gpuplan.planner.twin.settings import config_of, level_config, site_of
 from tests.support.support_eta import (

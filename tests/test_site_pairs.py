@@ -16,8 +16,15 @@ from gpuplan.planner.site.effects import (
     error_of,
 )
 from gpuplan.planner.site.pairs import _is_explained
-from gpuplan.planner.site.patience import LEAST_GIVEN_UP, Patience, patience_of
-from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
+from gpuplan.planner.site.replicas import (
+    LEAST_GIVEN_UP,
+    Chance,
+    Patience,
+    Replica,
+    Replicas,
+    SiteCase,
+    patience_of,
+)
 from gpuplan.planner.twin.workload import JITTER_S, SiteWorkload
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.refusals import CANCELLED, REASONS

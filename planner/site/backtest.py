@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,13 +12,16 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from gpuplan.analysis.base.errors import OutputError
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.storage.cache import Cache, key_of, usual_folder
 from gpuplan.planner.parallel import run_all
-from gpuplan.planner.site.instant import SiteInstant, array_of, instant_of
+from gpuplan.planner.site.instant import SiteInstant, array_of, instant_of, last_second
 from gpuplan.planner.site.new_job import NewJob
 from gpuplan.planner.site.start_replays import DAYS
 from gpuplan.planner.site.start_tables import HOLDS, start_replays
+from gpuplan.planner.twin.calibrate import Progress
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import ONE_PARTITION
 from gpuplan.simkit.arrays import FloatArray, IntArray
@@ -276,3 +280,53 @@ def waits_of(tables: StartsOfJobs, new: int, seed: int, draws: range) -> IntArra
     starts = np.array([tables.start(new, seed, draw) for draw in draws], np.int64)
     waits: IntArray = np.where(starts >= 0, starts - tables.at, LONGEST_S + 1)
     return waits
+
+
+KIND = "start-backtests"
+
+
+def kept_backtest(
+    log: SiteLog, instant: SiteInstant, site: SiteCluster, config: SchedulerConfig,
+    plan: BacktestPlan, settings_sha256: str, progress: Progress,
+) -> StartBacktest | None:  # fmt: skip
+    """Return how well starts of jobs before the day of an instant would have been forecast.
+
+    Args:
+        log: the log.
+        instant: what is known.
+        site, config: the site and its rules.
+        plan: how to test.
+        settings_sha256: hash of the file that site and rules come from.
+        progress: called with the share done.
+
+    Returns:
+        None where the log has too few jobs for a test.
+    """
+    day = min(day_of(instant.at, instant.first), last_second(log))
+    key = key_of(
+        "start-backtest", log=log.sha256, settings=settings_sha256, day=day, plan=asdict(plan)
+    )
+    return kept(key, lambda: backtest(log, instant_of(log, day), site, config, plan, progress))
+
+
+def day_of(at: int, first: int) -> int:
+    """Return the second until which a test of an instant may know: its day's first."""
+    return max(at // DAY_S * DAY_S, first)
+
+
+def kept(key: str, test: Callable[[], StartBacktest | None]) -> StartBacktest | None:
+    """Return a test that the cache keeps under a key, done where it does not have it yet."""
+    try:
+        cache = Cache(usual_folder())
+    except OutputError:  # no home folder
+        cache = None
+    text = None if cache is None else cache.read(KIND, key)
+    if text is not None:
+        values = json.loads(text)
+        return None if values is None else StartBacktest(**values)
+    tested = test()
+    if cache is not None:
+        values = None if tested is None else asdict(tested)
+        stated = values and {name: value for name, value in values.items() if value is not UNSET}
+        cache.keep(KIND, key, json.dumps(stated))
+    return tested

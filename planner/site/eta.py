@@ -22,8 +22,7 @@ from gpuplan.planner.site.backtest import (
     StartsOfJobs,
     waits_of,
 )
-from gpuplan.planner.site.new_job import NewJob
-from gpuplan.planner.site.sooner import Alternative
+from gpuplan.planner.site.new_job import Alternative, NewJob
 from gpuplan.simkit.arrays import IntArray
 
 FEW_REPLAYS = 40

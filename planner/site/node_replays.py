@@ -127,65 +127,49 @@ def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
         _target_figure(target, [replica.figures[at] for replica in by_replica])
         for at, target in enumerate(terms.targets)
     ]
-    offsets = [figure.offset for figure in figures]
+    offsets = [offset for _, offset, _ in figures]
     waits, wait_offsets = _joined_waits([replica.waits for replica in by_replica])
     judged = [replica.judged(offsets) for replica in by_replica]
-    limits = list(zip(terms.targets, figures, strict=True))
+    limits = [
+        (target, value, error)
+        for target, (value, _, error) in zip(terms.targets, figures, strict=True)
+    ]
     return SizedReplay(
         gpus=gpus,
         waits=waits,
         mean_slowdown=float(np.mean([replica.mean_slowdown for replica in by_replica])),
         utilization=float(np.mean([replica.utilization for replica in by_replica])),
-        target_values=tuple(figure.value for figure in figures),
-        meets=all(target.is_met(figure.value) for target, figure in limits),
-        target_errors=tuple(figure.error for figure in figures),
-        could_meet=all(target.is_met(figure.value - figure.error) for target, figure in limits),
-        could_miss=any(not target.is_met(figure.value + figure.error) for target, figure in limits),
+        target_values=tuple(value for value, _, _ in figures),
+        meets=all(target.is_met(value) for target, value, _ in limits),
+        target_errors=tuple(error for _, _, error in figures),
+        could_meet=all(target.is_met(value - error) for target, value, error in limits),
+        could_miss=any(not target.is_met(value + error) for target, value, error in limits),
         groups=by_replica[0].groups(),
         **_joined([each for each in judged if each is not None], wait_offsets),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _PairFigure:
-    """A statistic of a target in one pair of replays.
+def _target_figure(
+    target: Target, pairs: Sequence[tuple[tuple[float, float, float], FloatArray]]
+) -> tuple[float, float, float]:
+    """Return the log's statistic plus the effect of the nodes, its offset, and its error.
 
-    Attributes:
-        recorded, before, after: in the log, replayed with today's nodes and with others.
-        moved: how far the effect moves without each block of days; shape (blocks,).
+    The offset is the log's statistic less that of a replay of today; the error is that of
+    `gpuplan.planner.site.effects.error_of`.
+
+    Args:
+        target: what the statistic is of.
+        pairs: of each pair of replays the statistic in the log, with today's nodes and with others;
+            and how far the effect moves without each block of days, shape (blocks,).
     """
-
-    recorded: float
-    before: float
-    after: float
-    moved: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class _TargetFigure:
-    """A statistic of a target with some nodes.
-
-    Attributes:
-        value: the log's plus the effect of the nodes.
-        offset: the log's less that of a replay of today.
-        error: see `gpuplan.planner.site.effects.error_of`.
-    """
-
-    value: float
-    offset: float
-    error: float
-
-
-def _target_figure(target: Target, pairs: Sequence[_PairFigure]) -> _TargetFigure:
-    names = ("recorded", "before", "after")
-    recorded, before, after = (np.array([getattr(pair, name) for pair in pairs]) for name in names)
+    recorded, before, after = np.array([figures for figures, _ in pairs]).T
     offset = float(recorded.mean() - before.mean())
-    without = float(np.abs(np.mean([pair.moved for pair in pairs], axis=0)).max(initial=0.0))
+    without = float(np.abs(np.mean([moved for _, moved in pairs], axis=0)).max(initial=0.0))
     differs = bool((after != before).any())
     model = SMALL_SHARE * float(max(before.mean(), after.mean())) if differs else 0.0
     error = error_of(float((after - before).std(ddof=1)), len(pairs), without, model=model)
     least = 0.0 if target.statistic == OVER else target.least
-    return _TargetFigure(max(float(after.mean()) + offset, least), offset, error)
+    return max(float(after.mean()) + offset, least), offset, error
 
 
 def _joined_waits(
@@ -246,7 +230,8 @@ class _NodesReplica:
 
     def _pair(
         self, target: Target, group: BoolArray | None, waits: Sequence[FloatArray], blocks: IntArray
-    ) -> _PairFigure:
+    ) -> tuple[tuple[float, float, float], FloatArray]:
+        """Return the statistic of a target, and how its effect moves without each block of days."""
         if target.quantity == SLOWDOWN:
             waits = [self._slowdown(each) for each in waits]
         if group is not None:
@@ -258,7 +243,7 @@ class _NodesReplica:
             rest = blocks != block
             effect = target.value(waits[2][rest]) - target.value(waits[1][rest])
             moved[block] = effect - (after - before)
-        return _PairFigure(recorded, before, after, moved)
+        return (recorded, before, after), moved
 
     @property
     def utilization(self) -> float:

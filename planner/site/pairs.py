@@ -24,8 +24,7 @@ from gpuplan.planner.site.change_effects import (
     wait_growth,
 )
 from gpuplan.planner.site.effects import QUANTILES, GroupEffect, effects_of
-from gpuplan.planner.site.patience import Patience, patience_of
-from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
+from gpuplan.planner.site.replicas import Chance, Patience, Replica, Replicas, SiteCase, patience_of
 from gpuplan.planner.site.site_sizes import site_waits
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import LEVELS, level_config, why_off

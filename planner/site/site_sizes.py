@@ -19,8 +19,7 @@ from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_n
 from gpuplan.planner.sizing.search import Candidates
 from gpuplan.planner.sizing.sized_replay import SizedReplay
 from gpuplan.planner.sizing.targets import Target
-from gpuplan.planner.twin.left_out import first_started
-from gpuplan.planner.twin.score import scored_mask
+from gpuplan.planner.twin.score import first_started, scored_mask
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import BoolArray
 from gpuplan.simkit.twin.jobs import NEVER
@@ -99,7 +98,7 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
     """Return how a replay of today under the site's rules compares with the log.
 
     Waits are from submission, of all jobs that started. Those that a calibration does not score,
-    and the time before a job is eligible, are as recorded: see `gpuplan.planner.twin.left_out`.
+    and the time before a job is eligible, are as recorded: see `gpuplan.planner.twin.score`.
     """
     run = site_run(site, work.jobs, config)
     mask = first_started(work) & (~work.scored | (run.start >= 0))

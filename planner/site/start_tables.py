@@ -12,10 +12,9 @@ from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.job_table.notation import hosts_of
 from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog
 from gpuplan.planner.site.draws import Arrivals, run_times
-from gpuplan.planner.site.holds import Chains, Holds
 from gpuplan.planner.site.instant import SiteInstant, array_of
 from gpuplan.planner.site.new_job import NewJob
-from gpuplan.planner.site.start_replays import DAYS, StartReplays
+from gpuplan.planner.site.start_replays import DAYS, Chains, Holds, StartReplays
 from gpuplan.planner.twin.workload import HELD, ONE_NAME, ONE_PARTITION, site_workload
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER

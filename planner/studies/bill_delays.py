@@ -22,8 +22,14 @@ from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.site_request import site_zone
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
-from gpuplan.planner.site.delay_replays import Teams, pool_game, site_game
-from gpuplan.planner.site.delays import DelayGame, DelayResults, delays_of
+from gpuplan.planner.site.delays import (
+    DelayGame,
+    DelayResults,
+    Teams,
+    delays_of,
+    pool_game,
+    site_game,
+)
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     SITE_RULES,
@@ -31,8 +37,7 @@ from gpuplan.planner.site.fidelity import (
     unknown,
     why_not_today,
 )
-from gpuplan.planner.site.pool_replays import pool_gpus
-from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.site.pool_replays import fidelity_of_pools, pool_gpus
 from gpuplan.planner.site.site_sizes import fidelity_of_site
 from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
 from gpuplan.planner.twin.calibrate import prepared
@@ -121,7 +126,7 @@ def _pools(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fid
     if not why:
         is_part = request.jobs.where is not None
         _, draws = np.random.default_rng(seed).spawn(2)
-        fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
+        fidelity, _ = fidelity_of_pools(pools, seen, spec, draws, is_part=is_part)
     return game, spec.policy, sum(map(pool_gpus, pools)), fidelity
 
 

@@ -17,7 +17,7 @@ from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.quota_whatif import quota_whatif
 from gpuplan.planner.twin import site_changes as changes
-from gpuplan.planner.twin.left_out import left_out_notes
+from gpuplan.planner.twin.score import left_out_notes
 from gpuplan.planner.twin.validate import ValidationResults, validate
 
 FIRST_PARTS = (

@@ -18,8 +18,7 @@ from gpuplan.planner.site.node_replays import SiteTerms, today_waits
 from gpuplan.planner.site.node_types import node_types
 from gpuplan.planner.site.options import OptionWaits
 from gpuplan.planner.site.pairs import what_if
-from gpuplan.planner.site.patience import patience_of
-from gpuplan.planner.site.replicas import Chance
+from gpuplan.planner.site.replicas import Chance, patience_of
 from gpuplan.planner.site.site_sizes import SiteSizes, held_jobs
 from gpuplan.planner.sizing.search import smallest_below
 from gpuplan.planner.sizing.sized_replay import SizedReplay
