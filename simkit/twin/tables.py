@@ -16,8 +16,9 @@ from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.profile import FAR
-from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
+from gpuplan.simkit.twin.refusals import limit_value, refusals
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
+from gpuplan.simkit.twin.state import NO_LIMIT
 
 MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larger ones
 
