@@ -17,8 +17,7 @@ from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.spells import COLUMN as REASON
-from gpuplan.analysis.waits.spells import limit_share
+from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS

@@ -17,8 +17,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.spells import COLUMN as REASON
-from gpuplan.analysis.waits.spells import limit_share
+from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
