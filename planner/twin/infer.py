@@ -67,7 +67,6 @@ def complete(
 
     Args:
         document: the settings given; they are added to.
-        log: the log.
         cluster: the nodes, where the settings have none.
         infer: whether the log may tell nodes, partitions and limits.
 
@@ -143,15 +142,11 @@ def _nodes_of_shape(adding: _Adding, cluster: ClusterShape, jobs: pl.DataFrame) 
     for i, pool in enumerate(cluster.pools):
         name = (pool.gpu_type or "node").lower()
         nodes, each = (pool.gpus, 1) if pool.nodes is None else (pool.nodes, pool.gpus_per_node)
-        values = {"count": nodes, "gpus": each, "type": (pool.gpu_type or "gpu").lower(),
-                  "weight": i + 1}  # fmt: skip
-        for key, value in values.items():
-            adding.put(value, "given", "--cluster", "node", name, key)
+        adding.document.put_nodes(name, each, (pool.gpu_type or "gpu").lower(), i + 1, nodes)
     for name in sorted(jobs["partition"].unique()):
         if adding.document.get("partition", name) is None:
             why = "every partition is taken to have all nodes"
             adding.put("ALL", "inferred", why, "partition", name, "Nodes")
-    adding.inferred = [value for value in adding.inferred if value.source != "given"]
 
 
 def _nodes_of_peak(adding: _Adding, jobs: pl.DataFrame) -> None:
