@@ -24,12 +24,11 @@ from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.site.effects import SMALL_SHARE, error_of
 from gpuplan.planner.site.fidelity import Fidelity
-from gpuplan.planner.site.node_replays import site_run
 from gpuplan.planner.site.pool_replays import pool_gpus, pool_waits_s
 from gpuplan.planner.site.replicas import Chance
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.workload import SiteWorkload, site_run
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.time import HOUR_S
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
@@ -44,6 +43,8 @@ CHANCES = 4
 """Replays of one set of teams, each with other submissions by up to a minute."""
 MOST_PAIRS = 32
 """Pairs of orders of the teams."""
+MOST_TEAMS = 30
+"""Teams with a row of their own; the rest are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,6 @@ def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool |
     """Return the delays by team, whether shares are exact, and how many replays were made.
 
     Args:
-        game: the teams.
         seed: of the orders in which they come.
     """
     count, everybody, chances = len(game.teams), game.everybody, game.chances
@@ -240,48 +240,29 @@ def _error(estimates: FloatArray, waited_h: float) -> float | None:
     return error_of(float(np.std(estimates, ddof=1)), count, 0.0, model=model)
 
 
-MOST_TEAMS = 30
-"""Teams with a row of their own; the rest are one."""
+def teams_of(labels: NDArray[np.object_], gpu_s: FloatArray) -> tuple[tuple[str, ...], IntArray]:
+    """Return the teams, most GPU time first, and the team of each job; those with little are one.
 
-
-@dataclass(frozen=True, slots=True)
-class Teams:
-    """Whose jobs they are.
-
-    Attributes:
-        names: of the teams, most GPU-hours first.
-        of_label: team of each label.
+    Args:
+        labels: of the jobs; shape (n,).
+        gpu_s: GPU time of each.
     """
-
-    names: tuple[str, ...]
-    of_label: dict[str, int]
-
-    @classmethod
-    def of(cls, labels: NDArray[np.object_], gpu_s: FloatArray) -> Teams:
-        """Return the teams of jobs with these labels; those with little GPU time are one.
-
-        Args:
-            labels: of the jobs; shape (n,).
-            gpu_s: GPU time of each.
-        """
-        names, code = np.unique(labels.astype(str), return_inverse=True)
-        held = np.bincount(code.reshape(-1), weights=gpu_s, minlength=names.size)
-        order = sorted(range(names.size), key=lambda at: (-held[at], names[at]))
-        shown = [str(names[at]) for at in order[:MOST_TEAMS]]
-        of_label = {name: place for place, name in enumerate(shown)}
-        rest = [str(names[at]) for at in order[MOST_TEAMS:]]
-        if rest:
-            shown.append(f"{len(rest):,} more")
-            of_label |= dict.fromkeys(rest, len(shown) - 1)
-        return cls(tuple(shown), of_label)
-
-    def codes(self, labels: NDArray[np.object_]) -> IntArray:
-        """Return the team of each label; shape (n,)."""
-        return np.array([self.of_label[str(label)] for label in labels], np.int64)
+    names, code = np.unique(labels.astype(str), return_inverse=True)
+    held = np.bincount(code.reshape(-1), weights=gpu_s, minlength=names.size)
+    order = sorted(range(names.size), key=lambda at: (-held[at], names[at]))
+    teams = [str(names[at]) for at in order[:MOST_TEAMS]]
+    if len(order) > MOST_TEAMS:
+        teams.append(f"{len(order) - MOST_TEAMS:,} more")
+    place = np.empty(names.size, np.int64)
+    place[order] = np.minimum(np.arange(names.size), MOST_TEAMS)
+    return tuple(teams), place[code.reshape(-1)]
 
 
 def pool_game(
-    pools: Sequence[JobPool], team_of: Sequence[IntArray], teams: Teams, policy: PolicySpec
+    pools: Sequence[JobPool],
+    team_of: Sequence[IntArray],
+    teams: tuple[str, ...],
+    policy: PolicySpec,
 ) -> DelayGame:
     """Return the teams of jobs on pools of GPUs, which do not wait for each other.
 
@@ -291,7 +272,7 @@ def pool_game(
         teams: their names.
         policy: with its settings, but for its size.
     """
-    count = len(teams.names)
+    count = len(teams)
 
     def waits_h(item: tuple[int, int]) -> FloatArray:
         mask, chance = item
@@ -309,7 +290,7 @@ def pool_game(
         return waited
 
     jobs = sum((np.bincount(team, minlength=count) for team in team_of), np.zeros(count, np.int64))
-    return DelayGame(teams.names, jobs, sum(team.size for team in team_of), waits_h)
+    return DelayGame(teams, jobs, sum(team.size for team in team_of), waits_h)
 
 
 def site_game(
@@ -317,16 +298,15 @@ def site_game(
     config: SchedulerConfig,
     work: SiteWorkload,
     team: IntArray,
-    teams: Teams,
+    teams: tuple[str, ...],
 ) -> DelayGame:
     """Return the teams of jobs under a site's rules; users do not give up.
 
     Args:
-        site, config, work: what is replayed.
         team: of each job.
         teams: their names.
     """
-    count = len(teams.names)
+    count = len(teams)
     chance = Chance.of(work, None)
 
     def waits_h(item: tuple[int, int]) -> FloatArray:
@@ -341,4 +321,4 @@ def site_game(
         return waited
 
     jobs = np.bincount(team[work.scored], minlength=count)
-    return DelayGame(teams.names, jobs, work.jobs.id.size, waits_h)
+    return DelayGame(teams, jobs, work.jobs.id.size, waits_h)

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.effects import SMALL_SHARE, blocks_of, error_of
-from gpuplan.planner.site.node_types import NodesOfType
 from gpuplan.planner.site.replicas import Chance
 from gpuplan.planner.sizing.sized_replay import (
     FEWEST_JOBS,
@@ -32,13 +32,14 @@ from gpuplan.planner.sizing.sized_replay import (
     judgment_of,
 )
 from gpuplan.planner.sizing.targets import OVER, SLOWDOWN, Target
+from gpuplan.planner.twin.node_changes import NodeChoice, add_nodes, chosen_nodes, remove_nodes
 from gpuplan.planner.twin.score import scored_mask
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.workload import SiteWorkload, site_run
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 MOST_REPLICAS, LEAST_REPLICAS = 8, 4
@@ -47,6 +48,85 @@ MANY_JOBS = 20_000
 BYTES_PER_JOB = 2_000
 GROUP_OF = {"group": "account", "user": "user"}
 """What waits are split by -> what the site calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesOfType:
+    """The nodes of a GPU type.
+
+    Attributes:
+        name: the GPU type, or the partition that was named.
+        choice: the nodes, and the partitions that new ones join.
+        text: how changes name them.
+    """
+
+    name: str
+    choice: NodeChoice
+    text: str
+
+    @property
+    def count(self) -> int:
+        """How many there are today."""
+        return len(self.choice.nodes)
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of each."""
+        return self.choice.like.gpus
+
+    def on(self, site: SiteCluster, count: int) -> SiteCluster:
+        """Return the site with so many of these nodes. Raises `UsageError`."""
+        if count == self.count:
+            return site
+        change = add_nodes if count > self.count else remove_nodes
+        changed = change(f"{self.text}={abs(count - self.count)}").site
+        assert changed is not None  # a change of nodes
+        return changed(site)
+
+    def least(self, site: SiteCluster, jobs: SiteJobs) -> int:
+        """Return the fewest of these nodes with which every job has room in its partitions."""
+        needed, gone = 1, set(self.choice.nodes)
+        for part in site.partitions:
+            if part.name not in self.choice.partitions or part.name not in jobs.partitions:
+                continue
+            of_part = jobs.partition == jobs.partitions.index(part.name)
+            widest = int(jobs.nodes[of_part].max(initial=0))
+            needed = max(needed, widest - len(set(part.nodes) - gone))
+        return min(needed, self.count)
+
+
+def node_types(site: SiteCluster, chosen: str | None = None) -> tuple[NodesOfType, ...]:
+    """Return the GPU types of a site with their nodes, most GPUs first.
+
+    Args:
+        chosen: a GPU type, a partition or a node; None for every type with nodes of one size.
+
+    Raises:
+        UsageError: nothing has that name, or it stands for nodes of several sizes or types.
+    """
+    types = tuple(dict.fromkeys(node.gpu_type for node in site.nodes))
+    if chosen is not None:
+        kind = next((kind for kind in types if kind.lower() == chosen.lower()), None)
+        text = chosen if kind is None else _named(kind, site)
+        return (NodesOfType(kind or chosen, chosen_nodes(site, text, "--gpu-type"), text),)
+    counted = []
+    for kind in types:
+        if len({node.gpus for node in site.nodes if node.gpu_type == kind}) == 1:
+            text = _named(kind, site)
+            counted.append(NodesOfType(kind, chosen_nodes(site, text, "--gpu-type"), text))
+    if not counted:
+        raise UsageError(
+            f"--gpu-type: the nodes of {listed(types)} have several sizes\n"
+            "  next: --gpu-type NODE for nodes like one"
+        )
+    return tuple(sorted(counted, key=lambda each: -each.count * each.gpus_per_node))
+
+
+def _named(kind: str, site: SiteCluster) -> str:
+    """Return how changes name the nodes of a type: by the partition that they are, if any."""
+    nodes = {node.name for node in site.nodes if node.gpu_type == kind}
+    partition = next((part.name for part in site.partitions if set(part.nodes) == nodes), None)
+    return f"type:{kind}" if partition is None else f"partition:{partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,10 +374,10 @@ def _joined(judged: Sequence[Judgment], offsets: Mapping[str, float]) -> dict[st
         return {}
 
     def ends(pairs: Sequence[tuple[float, float] | None], name: str) -> tuple[float, float] | None:
-        known = [pair for pair in pairs if pair is not None]
-        if not known:
+        intervals = [pair for pair in pairs if pair is not None]
+        if not intervals:
             return None
-        low, high = min(low for low, _ in known), max(high for _, high in known)
+        low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
         return max(low + offsets[name], 0.0), max(high + offsets[name], 0.0)
 
     return {
@@ -306,11 +386,3 @@ def _joined(judged: Sequence[Judgment], offsets: Mapping[str, float]) -> dict[st
         "mean_wait_interval": ends([each.mean_wait_interval for each in judged], "mean_wait_s"),
         "p95_wait_interval": ends([each.p95_wait_interval for each in judged], "p95_wait_s"),
     }
-
-
-def site_run(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
-    """Return a replay. Raises `UsageError` where the site cannot be replayed."""
-    try:
-        return replay_site(site, jobs, config)
-    except ValueError as error:
-        raise UsageError(f"the site cannot be replayed: {error}") from error

@@ -17,16 +17,9 @@ from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.recorded_waits import WaitPairs
-from gpuplan.planner.site.change_costs import change_cost, months_of
-from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults
+from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults, change_cost, months_of
 from gpuplan.planner.site.effects import NO_CHANGE, SHORTER, GroupEffect
-from gpuplan.planner.site.fidelity import (
-    SITE_RULES,
-    Fidelity,
-    TodayReplay,
-    fidelity_of,
-    unknown,
-)
+from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of, unknown
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
@@ -193,9 +186,7 @@ def options_of(
     """Return what options cost and do.
 
     Args:
-        effects: of the changes.
         changes: the options.
-        document: the site's settings.
         prices: of a GPU-hour, on demand too.
         targets: see `read_wait_target`.
         by: what groups are; None for none.

@@ -25,10 +25,10 @@ from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.delays import (
     DelayGame,
     DelayResults,
-    Teams,
     delays_of,
     pool_game,
     site_game,
+    teams_of,
 )
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
@@ -118,8 +118,9 @@ def _pools(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fid
     pools, seen = pools_of(replace(trace, jobs=jobs, period=None), terms)
     labels = [_pool_labels(pool.jobs.labels) for pool in pools]
     gpu_s = [pool.jobs.workload.service_us * pool.jobs.workload.billed_gpus for pool in pools]
-    teams = Teams.of(np.concatenate(labels), np.concatenate(gpu_s))
-    game = pool_game(pools, [teams.codes(label) for label in labels], teams, spec)
+    teams, codes = teams_of(np.concatenate(labels), np.concatenate(gpu_s))
+    ends = np.cumsum([pool_labels.size for pool_labels in labels])
+    game = pool_game(pools, np.split(codes, ends[:-1]), teams, spec)
     why = why_not_today(request.jobs, trace.provenance)
     why = why or (NO_WAITS if seen.mean_wait_s is None else "")
     fidelity = unknown(why)
@@ -151,10 +152,9 @@ def _site(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fide
     names = dict(zip(trace.jobs["job_id"].to_list(), _labels(trace, request.columns[0]),
                      strict=True))  # fmt: skip
     labels = np.array([names.get(job_id, NO_LABEL) for job_id in work.job_ids], object)
-    teams = Teams.of(labels, (work.jobs.runtime * work.jobs.total_gpus).astype(np.float64))
-    game = site_game(site, config, work, teams.codes(labels), teams)
-    gpus = site.gpus
-    return game, SITE_RULES, gpus, fidelity_of_site(site, config, work)
+    teams, codes = teams_of(labels, (work.jobs.runtime * work.jobs.total_gpus).astype(np.float64))
+    game = site_game(site, config, work, codes, teams)
+    return game, SITE_RULES, site.gpus, fidelity_of_site(site, config, work)
 
 
 def _check_whole(request: BillRequest) -> None:

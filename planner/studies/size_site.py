@@ -23,8 +23,14 @@ from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
-from gpuplan.planner.site.node_replays import GROUP_OF, SiteTerms, group_mask, today_waits
-from gpuplan.planner.site.node_types import NodesOfType, node_types
+from gpuplan.planner.site.node_replays import (
+    GROUP_OF,
+    NodesOfType,
+    SiteTerms,
+    group_mask,
+    node_types,
+    today_waits,
+)
 from gpuplan.planner.site.replicas import Chance, patience_of
 from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs
 from gpuplan.planner.sizing.search import unclear_of

@@ -11,11 +11,9 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.planner.engine import THREADS
-from gpuplan.planner.site.change_costs import months_of
-from gpuplan.planner.site.change_effects import ChangeEffect
+from gpuplan.planner.site.change_effects import ChangeEffect, months_of
 from gpuplan.planner.site.fidelity import SITE_RULES, TodayReplay, fidelity_of
-from gpuplan.planner.site.node_replays import SiteTerms, today_waits
-from gpuplan.planner.site.node_types import node_types
+from gpuplan.planner.site.node_replays import SiteTerms, node_types, today_waits
 from gpuplan.planner.site.options import OptionWaits
 from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.site.replicas import Chance, patience_of
