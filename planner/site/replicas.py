@@ -13,13 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.workload import SiteWorkload, jittered
+from gpuplan.planner.twin.workload import SiteWorkload, jittered, site_run
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
-from gpuplan.simkit.twin.simulator import NOT_STARTED, replay_site
+from gpuplan.simkit.twin.simulator import NOT_STARTED
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 from gpuplan.simkit.watch import ReplayPace
 
@@ -27,8 +26,6 @@ FOREVER_S = 10**12
 """Nobody is more patient, so that a time stays a number of seconds that a replay takes."""
 BYTES_PER_JOB = 2_000
 """About what a replay takes at a time."""
-
-
 LEAST_GIVEN_UP = 10
 """Jobs given up of which a band of waits has at least so many."""
 
@@ -99,21 +96,13 @@ class SiteCase:
     jobs: SiteJobs
     config: SchedulerConfig
 
-    @property
-    def count(self) -> int:
-        """Jobs."""
-        return int(self.jobs.id.size)
-
     def replica(self, number: int, chance: Chance, seen: Callable[[float], None]) -> Replica:
         """Return the replica of a number; ``seen`` is called with the share done.
 
         Raises `UsageError`.
         """
         jobs = chance.applied(self.jobs, number)
-        try:
-            run = replay_site(self.site, jobs, shuffled(self.config, number + 1), seen)
-        except ValueError as error:
-            raise UsageError(f"the site cannot be replayed: {error}") from error
+        run = site_run(self.site, jobs, shuffled(self.config, number + 1), seen)
         logged = jobs.id < chance.waited_s.size
         wait = np.full(chance.waited_s.size, NOT_STARTED, np.int64)
         reason, elsewhere = np.zeros(wait.size, np.int64), np.zeros(wait.size, np.int64)
@@ -135,10 +124,6 @@ class ReplayCase(Protocol):
     @property
     def jobs(self) -> SiteJobs:
         """What is replayed."""
-
-    @property
-    def count(self) -> int:
-        """Jobs."""
 
     def replica(self, number: int, chance: Chance, seen: Callable[[float], None]) -> Replica:
         """Return the replica of a number."""
@@ -219,8 +204,8 @@ class Replicas:
             UsageError: a site or a job is too large for a replay.
         """
         items = [(at, number) for at in which for number in range(len(self.of[at]), count)]
-        jobs = max((self.cases[at].count for at, _ in items), default=0)
-        self._total += sum(self.cases[at].count for at, _ in items)
+        jobs = max((self._size(at) for at, _ in items), default=0)
+        self._total += sum(self._size(at) for at, _ in items)
         try:
             runs = run_all(self._replica, items, bytes_each=BYTES_PER_JOB * jobs)
         finally:
@@ -229,17 +214,19 @@ class Replicas:
         for (at, _), run in zip(items, runs, strict=True):
             self.of[at].append(run)
 
+    def _size(self, at: int) -> int:
+        return int(self.cases[at].jobs.id.size)
+
     def _replica(self, item: tuple[int, int]) -> Replica:
         """Replay one replica of a case; ``item`` is its position and the number."""
-        case, number = self.cases[item[0]], item[1]
-        before = 0
+        (at, number), before = item, 0
 
         def seen(share: float) -> None:
             nonlocal before
             if self._stopped.is_set():
                 raise KeyboardInterrupt
-            done = round(share * case.count)
+            done = round(share * self._size(at))
             self._done, before = self._done + done - before, done
             self._pace.say(self._done, self._total, "jobs replayed")
 
-        return case.replica(number, self.chance, seen)
+        return self.cases[at].replica(number, self.chance, seen)

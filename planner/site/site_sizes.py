@@ -15,12 +15,12 @@ from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
-from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes, site_run
+from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes
 from gpuplan.planner.sizing.search import Candidates
 from gpuplan.planner.sizing.sized_replay import SizedReplay
 from gpuplan.planner.sizing.targets import Target
 from gpuplan.planner.twin.score import first_started, scored_mask
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.workload import SiteWorkload, site_run
 from gpuplan.simkit.arrays import BoolArray
 from gpuplan.simkit.twin.jobs import NEVER
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster

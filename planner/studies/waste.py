@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H, WEEK_S
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
@@ -42,7 +42,7 @@ from gpuplan.planner.studies.waste_results import (
     WasteResults,
     WasteSource,
 )
-from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
+from gpuplan.planner.twin.workload import MOST_JOBS
 from gpuplan.planner.waste.class_speeds import check_classes, classes_of, read_class_speeds
 from gpuplan.planner.waste.clock import waste_clock
 from gpuplan.planner.waste.energy import Energy, energy_of
