@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 
+from gpuplan.analysis.base.time_units import DAY_S, WEEK_S
 from gpuplan.analysis.statistics.bootstrap import student_quantile
 from gpuplan.planner.site.replicas import Replica
 from gpuplan.planner.twin.workload import ALL_JOBS, SiteWorkload
@@ -27,8 +28,6 @@ SMALL_SHARE = 0.05
 """... and so much of the wait: what a model of a scheduler resolves, too."""
 LOST_SHARE = 0.01
 """Of the jobs of a group: if more never start with a change, its effect counts them."""
-DAY_S = 86400
-WEEK_S = 7 * DAY_S
 LEAST_BLOCKS = 6
 """Blocks of weeks, else of days, of which each is left out in turn; fewer say nothing."""
 
@@ -214,7 +213,6 @@ def effects_of(
     """Return the effects on all jobs, then on the groups by name; groups without a job left out.
 
     Args:
-        work: the jobs.
         today, changed: replicas before and after the change, in pairs.
         by: what groups are.
         is_explained: whether the calibration explains the changed rules.

@@ -16,6 +16,10 @@ from gpuplan.planner.twin.workload import ONE_NAME, ONE_PARTITION
 from gpuplan.simkit.twin.site import SiteCluster, SitePartition
 
 NEW_USER = "(new user)"
+FEWER_GPUS, SHORTER_LIMIT, PARTITION, QOS = "fewer GPUs", "shorter limit", "partition", "QOS"
+PARTS = (2, 4)
+"""A job may ask for a half and a quarter of its GPUs or of its limit."""
+LEAST_LIMIT_S = 1800
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,6 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     """Return the job that a user means, and what was assumed, one sentence each.
 
     Args:
-        wish: what they say.
-        site: the site.
         past: the jobs that they and others submitted before.
 
     Raises:
@@ -226,28 +228,13 @@ def most_common(rows: pl.DataFrame, column: str) -> str | None:
     return None if counts.is_empty() else str(counts[column][0])
 
 
-def smaller(job: NewJob, site: SiteCluster, gpus: int) -> NewJob | None:
-    """Return the job with fewer GPUs; None where they do not divide among nodes."""
+def reshaped(job: NewJob, site: SiteCluster, gpus: int, partition: str) -> NewJob | None:
+    """Return the job with other GPUs or in another partition; None where that cannot hold it."""
     try:
-        nodes, count = shaped(gpus, None, site.partition(job.partition), site)
+        nodes, gpus = shaped(gpus, None, site.partition(partition), site)
     except UsageError:
         return None
-    return replace(job, nodes=nodes, gpus=count)
-
-
-def moved(job: NewJob, site: SiteCluster, partition: str) -> NewJob | None:
-    """Return the job in another partition; None where that cannot hold it."""
-    try:
-        nodes, count = shaped(job.gpus, None, site.partition(partition), site)
-    except UsageError:
-        return None
-    return replace(job, nodes=nodes, gpus=count, partition=partition)
-
-
-FEWER_GPUS, SHORTER_LIMIT, PARTITION, QOS = "fewer GPUs", "shorter limit", "partition", "QOS"
-PARTS = (2, 4)
-"""A job may ask for a half and a quarter of its GPUs or of its limit."""
-LEAST_LIMIT_S = 1800
+    return replace(job, nodes=nodes, gpus=gpus, partition=partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +256,6 @@ def alternatives(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> list[Alt
     """Return other ways to ask for a job, the mildest of each kind first.
 
     Args:
-        job: as asked for.
-        site: the site.
         past: jobs of the log; a QOS counts that its account has used.
     """
     return [each for each in _all(job, site, past) if each.job != job]
@@ -278,7 +263,7 @@ def alternatives(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> list[Alt
 
 def _all(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> Iterator[Alternative]:
     for part in PARTS:
-        fewer = smaller(job, site, job.gpus // part) if job.gpus % part == 0 else None
+        fewer = None if job.gpus % part else reshaped(job, site, job.gpus // part, job.partition)
         if fewer is not None:
             yield Alternative(FEWER_GPUS, counted(fewer.gpus, "GPU"), fewer)
     for part in PARTS:
@@ -288,7 +273,7 @@ def _all(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> Iterator[Alterna
                 SHORTER_LIMIT, f"limit of {_hours(limit)}", replace(job, limit_s=limit)
             )
     for partition in site.partitions:
-        other = moved(job, site, partition.name)
+        other = reshaped(job, site, job.gpus, partition.name)
         if other is None:
             continue
         said = f"partition {partition.name}"

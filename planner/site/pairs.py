@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from gpuplan.simkit.twin.refusals import CANCELLED, REASONS
 
 MOST_NAMED = 100
 """Ids of jobs that a change keeps from starting."""
+Keys = tuple[str, ...]
+Values = dict[Keys, Any]
 UNEXPLAINED = ("inferred", "assumed")
 """Sources of settings that nobody gave: what they do today is a guess."""
 
@@ -56,8 +59,6 @@ def what_if(
     up. Pairs are added until their number says little more. See `gpuplan.planner.site.effects`.
 
     Args:
-        log: the log.
-        document: the site's settings.
         changes: to make to them.
         calibration: the rules and jobs to replay, and the jobs to score.
         by: what groups are.
@@ -245,8 +246,7 @@ def _unused(
         UsageError: a setting that the change names is one of them, or all it changes are.
     """
     settings = changed.settings
-    before, after = (dict(leaves(site.tables)) for site in (document, changed))
-    moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
+    before, after, moved = _moved(document, changed)
     if change.keys and not (change.site or change.jobs):
         if all(str(before.get(keys)) == str(after.get(keys)) for keys in change.keys):
             return [f"{change.name}: the site is set so already, so nothing changes"]
@@ -266,9 +266,15 @@ def _is_explained(document: SiteDocument, changed: SiteDocument, chosen: str, le
     """
     if LEVELS.index(level) > LEVELS.index(chosen):
         return False
-    before, after = (dict(leaves(site.tables)) for site in (document, changed))
-    moved = (keys for keys in {**before, **after} if before.get(keys) != after.get(keys))
+    *_, moved = _moved(document, changed)
     return not any(document.sources.get(dotted(*keys)) in UNEXPLAINED for keys in moved)
+
+
+def _moved(document: SiteDocument, changed: SiteDocument) -> tuple[Values, Values, list[Keys]]:
+    """Return the settings before and after a change, and the keys of those that differ."""
+    before, after = (dict(leaves(site.tables)) for site in (document, changed))
+    moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
+    return before, after, moved
 
 
 def _rejected(reason: IntArray) -> dict[str, int]:

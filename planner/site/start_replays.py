@@ -9,15 +9,10 @@ import numpy as np
 from gpuplan.planner.site.draws import Arrivals, RunTimes
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import NEVER
-from gpuplan.simkit.twin.refusals import NO_LIMIT, REASONS
+from gpuplan.simkit.twin.refusals import REASONS
 from gpuplan.simkit.twin.simulator import NOT_STARTED
-from gpuplan.simkit.twin.snapshot import (
-    NodesDown,
-    RunningJobs,
-    first_start,
-    selected,
-    with_down,
-)
+from gpuplan.simkit.twin.snapshot import NodesDown, RunningJobs, first_start, selected, with_down
+from gpuplan.simkit.twin.state import NO_LIMIT
 from gpuplan.simkit.twin.tables import KernelInput
 
 DAYS = 28

@@ -15,12 +15,12 @@ from gpuplan.planner.site.draws import Arrivals, run_times
 from gpuplan.planner.site.instant import SiteInstant, array_of
 from gpuplan.planner.site.new_job import NewJob
 from gpuplan.planner.site.start_replays import DAYS, Chains, Holds, StartReplays
-from gpuplan.planner.twin.workload import HELD, ONE_NAME, ONE_PARTITION, site_workload
+from gpuplan.planner.twin.workload import HELD, ONE_NAME, ONE_PARTITION, has_reason, site_workload
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER
-from gpuplan.simkit.twin.refusals import NO_LIMIT
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteAssociation, SiteCluster
 from gpuplan.simkit.twin.snapshot import NodesDown
+from gpuplan.simkit.twin.state import NO_LIMIT
 from gpuplan.simkit.twin.tables import kernel_input
 
 HOLDS = ("Dependency", *(beginning for beginning, _ in HELD if beginning != "JobArrayTaskLimit"))
@@ -36,10 +36,7 @@ def start_replays(
     """Return what replays from an instant share.
 
     Args:
-        log: the log, for messages.
-        instant: what is known.
         site: the site, with the usage of its associations at the first second of the log.
-        config: its rules.
         new: jobs that may be submitted.
 
     Raises:
@@ -120,10 +117,7 @@ def _with_limits(frame: pl.DataFrame, site: SiteCluster) -> pl.DataFrame:
 
 def _came(past: pl.DataFrame, ready: IntArray) -> IntArray:
     """Return when each job of the past could start; one that something held, when it did."""
-    reason = past["reason"].fill_null("")
-    was_held = np.zeros(past.height, bool)
-    for beginning, _ in HELD:
-        was_held |= reason.str.starts_with(beginning).to_numpy()
+    was_held = past.select(has_reason(beginning for beginning, _ in HELD)).to_series().to_numpy()
     start = past["start"].fill_null(-1).to_numpy()
     came: IntArray = np.where(was_held & (start >= 0), start, ready)
     return came
@@ -221,11 +215,10 @@ def _holds(instant: SiteInstant, first: int, past: pl.DataFrame) -> Holds:
     """Return the waiting jobs that something holds; ``first`` is the position of the first one."""
     waiting = instant.waiting
     reason = waiting["reason"].fill_null("")
-    is_held = np.zeros(waiting.height, bool)
-    for beginning in HOLDS:
-        is_held |= reason.str.starts_with(beginning).to_numpy()
+    held = has_reason(HOLDS)
     if not instant.all_eligible:
-        is_held |= waiting["eligible"].is_null().to_numpy()
+        held |= pl.col("eligible").is_null()
+    is_held = waiting.select(held).to_series().to_numpy()
     never = reason.str.starts_with("DependencyNever").to_numpy()[is_held]
     since = waiting["submit"].to_numpy().astype(np.int64)[is_held]
     lengths = past.filter(pl.col("eligible") > pl.col("submit")).select(
