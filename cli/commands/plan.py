@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.documents.study_command import StudyView, picture
 from gpuplan.cli.tables.plan_beside_tables import (
     lending_headline,
     lending_table,
@@ -31,8 +31,6 @@ from gpuplan.cli.tables.plan_replay_tables import (
 from gpuplan.cli.tables.plan_tables import classes_table, headline, levers_table, program_table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.plan import PlanAnswer
 
 
@@ -41,16 +39,8 @@ def show(study: PlanAnswer) -> StudyView:
     results, kept = study.results, study.results.kept
     outlook = results.outlook
 
-    def figure() -> Figure:
-        from gpuplan.cli.figures.plan import draw_plan
-
-        return draw_plan(outlook.prices)
-
     def frame() -> pl.DataFrame:
         return pl.DataFrame([plain(use) for use in results.markets])
-
-    def plan_toml(_: Path) -> str:
-        return study.toml()
 
     def exported(name: str, _: Path) -> str:
         return study.exported(name)
@@ -84,10 +74,10 @@ def show(study: PlanAnswer) -> StudyView:
         answer=(*differs, *answer),
         notes=study.notes,
         warnings=tuple(_warnings(study)),
-        figure=figure,
+        figure=picture("plan:draw_plan", outlook.prices),
         frame=frame,
         texts={
-            ".toml": plan_toml,
+            ".toml": lambda _: study.toml(),
             **{name: partial(exported, name) for name in study.request.folder_files},
         },
     )

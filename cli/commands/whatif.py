@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.documents.study_command import StudyView, picture
 from gpuplan.cli.tables.twin_tables import (
     validation_headline,
     validation_table,
@@ -13,8 +13,6 @@ from gpuplan.cli.tables.twin_tables import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.requests.whatif import WhatIfRequest
     from gpuplan.planner.site.change_effects import WhatIfResults
     from gpuplan.planner.studies.answer import Answer
@@ -41,11 +39,6 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
     has_quotas = isinstance(results.queues, tuple)
     shown = (part for part in tables if not part.title.startswith(BEHIND_FULL))
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.twin import draw_whatif
-
-        return draw_whatif(results)
-
     return StudyView(
         headline=" ".join(
             filter(None, [results.doubt, whatif_headline(results, study.request.strict)])
@@ -53,5 +46,5 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
         tables=tables,
         answer=tuple(shown) if has_quotas else None,
         notes=study.notes,
-        figure=draw,
+        figure=picture("twin:draw_whatif", results),
     )

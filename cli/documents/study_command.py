@@ -107,6 +107,22 @@ class StudyView:
     title: str = ""
 
 
+def picture(place: str, *drawn: Any) -> Callable[[], Figure]:
+    """Return what draws a picture, with matplotlib imported where it is drawn.
+
+    Args:
+        place: module and function of `gpuplan.cli.figures`, ``waste:draw_waste``.
+        drawn: arguments of the function.
+    """
+    module, _, function = place.partition(":")
+
+    def draw() -> Figure:
+        figure: Figure = getattr(import_module(f"gpuplan.cli.figures.{module}"), function)(*drawn)
+        return figure
+
+    return draw
+
+
 @dataclass(frozen=True, slots=True)
 class StudyCommand:
     """A command that is a study.
