@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_about_usd, show_between, show_price, show_share, show_usd
+from gpuplan.cli.formats.units import show_about_usd, show_between, show_price, show_usd
 
 if TYPE_CHECKING:
     from gpuplan.planner.money.commitment import CommitmentPoint, CommitmentResult
@@ -59,7 +59,7 @@ def commitment_table(results: SizeResults) -> Table:
         },
         Column("all_committed_usd_per_month", "" if several else "all committed", show_dollars),
         Column("all_on_demand_usd_per_month", "all on demand", show_dollars),
-        Column("break_even_share", "pays after, of term", show_share),
+        {"break_even_share": "pays after, of term"},
     )
 
 

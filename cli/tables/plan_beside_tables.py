@@ -8,7 +8,6 @@ from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import (
     show_about_usd,
     show_duration,
-    show_number,
     show_price,
     show_share,
 )
@@ -23,17 +22,11 @@ def services_table(services: PlannedServices) -> Table:
     return table(
         f"Services on the pool: the load of {show_duration(services.horizon_s)} repeats",
         (services,),
-        {
-            "policy": "policy",
-            "gpu_type": "GPU" if services.gpu_type else "",
-        },
-        Column("gamma", "gamma", show_number),
+        {"policy": "policy", "gpu_type": "GPU" if services.gpu_type else "", "gamma": "gamma"},
         Column("capacity_factor", "registered capacity", show_share),
-        Column("mean_gpus", "GPUs, mean", show_number),
-        Column("peak_gpus", "peak", show_number),
-        Column("whole_gpus", "with whole GPUs", show_number),
+        {"mean_gpus": "GPUs, mean", "peak_gpus": "peak", "whole_gpus": "with whole GPUs"},
         Column("worst_violation_rate", "late, worst service", show_share),
-        Column("usd_per_month", "$/month", show_about_usd),
+        {"usd_per_month": "$/month"},
     )
 
 
@@ -43,12 +36,14 @@ def lending_table(lending: PlanLending) -> Table:
     return table(
         f"Idle GPUs to lend at {price} per GPU-hour: no part of the bill",
         lending.types,
-        {"name": "GPU" if any(each.name for each in lending.types) else ""},
-        Column("pool_gpus", "owned, committed", show_number),
-        Column("idle_gpus", "idle, mean", show_number),
-        Column("lent_gpus", "lent under the quota", show_number),
-        Column("known_gpus", "if the next hour were known", show_number),
-        Column("usd_per_month", "$/month", show_about_usd),
+        {
+            "name": "GPU" if any(each.name for each in lending.types) else "",
+            "pool_gpus": "owned, committed",
+            "idle_gpus": "idle, mean",
+            "lent_gpus": "lent under the quota",
+            "known_gpus": "if the next hour were known",
+            "usd_per_month": "$/month",
+        },
     )
 
 

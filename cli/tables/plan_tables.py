@@ -49,8 +49,7 @@ def levers_table(results: PlanResults) -> Table:
         f"{show_about_usd(results.program_usd_per_month)} with all",
         results.levers,
         Column("name", "lever", lambda name: LEVERS.get(name, name)),
-        Column("without_usd_per_month", "plan without it", show_about_usd),
-        Column("alone_usd_per_month", "it alone", show_about_usd),
+        {"without_usd_per_month": "plan without it", "alone_usd_per_month": "it alone"},
     )
 
 
@@ -59,7 +58,7 @@ def program_table(results: PlanResults, rounding_share: float) -> Table:
     return table(
         "The program: jobs start at once, and classes split evenly",
         (results,),
-        Column("program_usd_per_month", "$/month", show_about_usd),
+        {"program_usd_per_month": "$/month"},
         Column(
             "rounding_share", "whole nodes", lambda share: f"{share:+.2%}", lambda _: rounding_share
         ),
@@ -83,9 +82,9 @@ def classes_table(results: PlanResults) -> Table:
             "gpu_type": "GPU" if any(row.gpu_type for row in results.classes) else "",
             "width_bucket": "GPUs per job",
             "jobs": "jobs",
+            "recorded_time_s": "time today",
+            "mean_time_s": "planned",
         },
-        Column("recorded_time_s", "time today", show_duration),
-        Column("mean_time_s", "planned", show_duration),
         Column("routes", "runs on", read=routes),
     )
 

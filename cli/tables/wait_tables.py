@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_count, show_share
+from gpuplan.cli.formats.units import show_count
 
 if TYPE_CHECKING:
     from gpuplan.analysis.waits.results import WaitSummary
@@ -54,8 +54,13 @@ def reasons_table(summary: WaitSummary) -> Table:
     return table(
         f"Why jobs wait ({source})",
         _reason_rows(summary),
-        {"name": "reason", "wait_h": "wait hours", "share": "of all", "jobs": "jobs"},
-        Column("full_cluster_share", "of it, too few GPUs free", show_share),
+        {
+            "name": "reason",
+            "wait_h": "wait hours",
+            "share": "of all",
+            "jobs": "jobs",
+            "full_cluster_share": "of it, too few GPUs free",
+        },
     )
 
 

@@ -108,9 +108,14 @@ def kinds_table(results: WasteResults) -> Table:
         f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours "
         f"({show_share(results.known_share)} with figures)",
         rows,
-        {"name": "", "what": "kind", "jobs": "jobs", "gpu_h": "GPU-hours"},
-        Column("share", "of those known", show_share),
-        {"usd": _dollar_name(months) if has_usd else ""},
+        {
+            "name": "",
+            "what": "kind",
+            "jobs": "jobs",
+            "gpu_h": "GPU-hours",
+            "share": "of those known",
+            "usd": _dollar_name(months) if has_usd else "",
+        },
     )
 
 
@@ -128,9 +133,7 @@ def who_table(
             "idle_jobs": "with idle GPUs",
             "gpu_h": "GPU-hours",
             "idle_gpu_h": "did nothing",
-        },
-        Column("share", "of those known", show_share),
-        {
+            "share": "of those known",
             "low_gpu_h": "under 15%",
             "failed_gpu_h": "failed",
             "unknown_gpu_h": "unknown",
