@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables import bill_tables as tables
 from gpuplan.cli.tables import delay_tables as delays
 from gpuplan.cli.tables import invoice_tables as invoices

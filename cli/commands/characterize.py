@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.waits_text import hardly_wait, waits_text
 from gpuplan.cli.tables.characterize_tables import (
     gpu_type_table,

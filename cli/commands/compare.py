@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, picture
-from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.report import Column, StudyView, Table, picture, table
 from gpuplan.cli.tables.policy_answer import POLICY
 from gpuplan.cli.tables.policy_report import first_submission, with_policies
 

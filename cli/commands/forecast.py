@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables import spend_tables as spend
 from gpuplan.cli.tables.forecast_tables import forecast_tables, headline
 from gpuplan.planner.money.spend.results import SpendResults

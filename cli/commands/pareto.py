@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.units import show_about_usd
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.pareto_answer import answer_tables

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables.plan_beside_tables import (
     lending_headline,
     lending_table,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, picture
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import Column, StudyView, Table, picture
 from gpuplan.cli.tables.sharing_tables import show_latency
 
 if TYPE_CHECKING:

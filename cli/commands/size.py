@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, Table, picture
 from gpuplan.cli.tables.commitment_tables import (
     commitment_curve_table,
     commitment_table,
@@ -22,7 +22,6 @@ from gpuplan.cli.tables.size_tables import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.cli.formats.report import Table
     from gpuplan.planner.studies.size import SizeAnswer
     from gpuplan.planner.studies.size_results import SizeResults
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.formats.report import Column, Shown, Table, cells_table, table
+from gpuplan.cli.formats.report import Column, Shown, StudyView, Table, cells_table, table
 from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
 
 if TYPE_CHECKING:

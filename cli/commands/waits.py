@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.waits_text import waits_text
 from gpuplan.cli.tables.wait_tables import (
     groups_table,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView, picture
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.waste_text import waste_text
 from gpuplan.cli.tables.waste_tables import (
     answer_tables,

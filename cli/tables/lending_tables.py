@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpuplan.cli.formats.report import Column, Table, table, value_of
+from gpuplan.cli.formats.report import Column, StudyView, Table, table, value_of
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
-
-if TYPE_CHECKING:
-    from gpuplan.cli.documents.study_command import StudyView
 
 Row = Mapping[str, Any]
 ALIKE = 0.02

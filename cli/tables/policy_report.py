@@ -17,7 +17,7 @@ from gpuplan.cli.tables.price_notes import price_notes
 from gpuplan.cli.tables.unranked_text import not_ranked
 
 if TYPE_CHECKING:
-    from gpuplan.cli.documents.study_command import StudyView
+    from gpuplan.cli.formats.report import StudyView
     from gpuplan.planner.studies.compare import CompareAnswer
     from gpuplan.planner.studies.policy_prices import PricedPolicies
     from gpuplan.planner.studies.replay import ReplayInputs
