@@ -25,7 +25,7 @@ from gpuplan.cli.options.shared_options import (
     TextFiles,
     command,
 )
-from gpuplan.cli.results.listing import (
+from gpuplan.cli.results import (
     ListedBaseline,
     ListedFormat,
     ListedMethod,

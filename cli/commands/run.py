@@ -36,7 +36,7 @@ from gpuplan.cli.options.shared_options import (
     ResultFormat,
     command,
 )
-from gpuplan.cli.results.documents import PlannedStudy, RunResults, RunWorkload
+from gpuplan.cli.results import PlannedStudy, RunResults, RunWorkload
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.running import planned, run_scenario
 

@@ -20,7 +20,7 @@ from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
-from gpuplan.cli.results.documents import (
+from gpuplan.cli.results import (
     ChangedBill,
     ChangedNumber,
     ChangedText,

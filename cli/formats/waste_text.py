@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.errors import shortened
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
-from gpuplan.analysis.base.words import MOST_OF_A_NAME, counted
+from gpuplan.analysis.base.words import MOST_OF_A_NAME, counted, joined
 from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
 from gpuplan.cli.formats.units import show_duration, show_number, show_share, show_usd
 from gpuplan.planner.money.bill import NO_LABEL
@@ -87,8 +87,8 @@ def _who(results: WasteResults) -> Iterator[str]:
     if len(wasting) <= MOST_NAMED:
         return
     share = sum(row.idle_gpu_h for row in most) / results.idle_gpu_h
-    *others, last = (shortened(row.name, MOST_OF_A_NAME) for row in most)
-    yield f"{', '.join(others)} and {last} have {share:.0%} of it."
+    names = joined([shortened(row.name, MOST_OF_A_NAME) for row in most])
+    yield f"{names} have {share:.0%} of it."
 
 
 def _begun(text: str, told_share: float) -> str:
@@ -130,7 +130,7 @@ def actions(waits: Counterfactual) -> str:
         SHRINK: "shrinking jobs to the GPUs they use",
     }
     chosen = [text for name, text in words.items() if _changes(waits, name)]
-    text = ", ".join(chosen[:-1]) + (" and " if len(chosen) > 1 else "") + chosen[-1]
+    text = joined(chosen)
     return f"{text[:1].upper()}{text[1:]}"
 
 

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.words import joined
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_number, show_share
 from gpuplan.cli.tables.bill_tables import TOTAL, show_month_usd
@@ -50,7 +51,7 @@ def invoice_headline(results: BillResults, invoice: InvoiceResults, running_h: f
     """
     below = [line.kind for line in invoice.lines if line.kind in BELOW]
     parts = [WORDS[kind] for kind in dict.fromkeys(reversed(below))]
-    with_below = f" with {_joined(parts)}" if parts else ""
+    with_below = f" with {joined(parts)}" if parts else ""
     text = (
         f"{_months(results)}: {_usd(invoice.charges_usd)} of charges "
         f"(invoice {_usd(invoice.billed_usd)}{with_below})."
@@ -116,7 +117,7 @@ def _different_types(invoice: InvoiceResults) -> str:
     if not billed or not logged or set(billed) & set(logged):
         return ""
     return (
-        f"as many hours, but of other GPUs: {_joined(billed)} by OpenCost, {_joined(logged)} in "
+        f"as many hours, but of other GPUs: {joined(billed)} by OpenCost, {joined(logged)} in "
         "the log (--sku NODE=TYPE says what a node has)"
     )
 
@@ -148,10 +149,6 @@ def _cents(usd: float) -> str:
 def _share(share: float) -> str:
     """Return a share in whole percent, below 1% with a digit more."""
     return f"{share:.0%}" if abs(share) >= 0.01 or not share else f"{share:.1%}"
-
-
-def _joined(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _named_days(days: Sequence[InvoiceDay]) -> str:
