@@ -13,6 +13,7 @@ import typer
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import DATE_FORMATS, Group, changed_options
+from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.cache import chosen_folder, open_cache
 from gpuplan.analysis.storage.files import existing_file, files_named_in
 from gpuplan.analysis.trace.selection import Selection
@@ -229,8 +230,6 @@ def _of_trace(
     Raises:
         GpuplanError: an option that cannot be meant, or no such trace.
     """
-    from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-
     before = studies = names or usual_studies((*settings, *conditions))
     if not names and "contracts" in book:
         of_book = studies_of_book(Path(book["contracts"]))

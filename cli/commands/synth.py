@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from gpuplan.planner.requests.synth import SynthRequest
     from gpuplan.planner.studies.answer import Answer
 
-SOURCE_PANEL = "What to imitate (one of these)"
 UNIT_SHOW: dict[str, Callable[[Any], str]] = {
     "s": show_duration,
     "share": show_share,

@@ -11,10 +11,10 @@ from gpuplan.cli.tables.twin_tables import (
     whatif_headline,
     whatif_tables,
 )
+from gpuplan.planner.site.change_effects import WhatIfResults
 
 if TYPE_CHECKING:
     from gpuplan.planner.requests.whatif import WhatIfRequest
-    from gpuplan.planner.site.change_effects import WhatIfResults
     from gpuplan.planner.studies.answer import Answer
     from gpuplan.planner.twin.validate import ValidationResults
 
@@ -25,8 +25,6 @@ BEHIND_FULL = ("Effect on the 95th", "Who ")
 
 def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> StudyView:
     """Return the effects of changes, or of one that happened, as people see them."""
-    from gpuplan.planner.site.change_effects import WhatIfResults
-
     results = study.results
     if not isinstance(results, WhatIfResults):
         return StudyView(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.cli.documents.pictures import Picture, pictures_of
+from gpuplan.cli.formats.render import as_json, is_numeric, people_columns, plain
 
 if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report, Table
@@ -148,8 +149,6 @@ def result_of(
     name: str, arguments: Sequence[str], report: Report, *, draws: bool = True
 ) -> StudyResult:
     """Return a report with its pictures drawn, unless no file holds them, and its numbers shown."""
-    from gpuplan.cli.formats.render import as_json
-
     return StudyResult(
         name=name,
         command=report.command,
@@ -163,8 +162,6 @@ def result_of(
 
 
 def _shown(table: Table) -> TableGrid:
-    from gpuplan.cli.formats.render import is_numeric, people_columns, plain
-
     kept = people_columns(table)
     return TableGrid(
         title=table.title,

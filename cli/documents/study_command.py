@@ -26,7 +26,7 @@ from gpuplan.cli.documents.write import check_folder, folder_made
 from gpuplan.cli.formats.report import Report, StudyView
 from gpuplan.cli.options.arguments import declare, option_reader
 from gpuplan.cli.options.declared import parameters_of, read_request
-from gpuplan.cli.options.outputs import check_output, check_suffix, text_file, timeline_file
+from gpuplan.cli.options.outputs import check_output, check_suffix, frame_file, text_file
 from gpuplan.cli.options.shared_options import (
     OUTPUTS,
     RESULT_FORMS,
@@ -141,7 +141,7 @@ class StudyCommand:
         files = [text_file(report.texts[suffix], path) for path, suffix in texts.items()]
         if timeline is not None:
             assert report.timeline is not None
-            files.append(timeline_file(report.timeline, timeline))
+            files.append(frame_file(report.timeline, timeline))
         files += [text_file(report.texts[name], path) for path, name in made.items()]
         with ExitStack() as stack:
             for folder in folders:

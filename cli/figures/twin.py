@@ -8,6 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from gpuplan.cli.figures.style import COLOURS, INK, new_figure, styled
+from gpuplan.planner.site.effects import UNCLEAR
+from gpuplan.planner.twin.score import scored_mask
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.change_effects import WhatIfResults
@@ -21,8 +23,6 @@ HOUR_S = 3600.0
 @styled
 def draw_calibration(calibration: CalibrateResults) -> Figure:
     """Draw mean waits from submission, recorded and replayed, by partition and over time."""
-    from gpuplan.planner.twin.score import scored_mask
-
     work, run = calibration.work, calibration.run
     mask = scored_mask(work, run)
     held = work.held[mask]
@@ -64,8 +64,6 @@ def draw_calibration(calibration: CalibrateResults) -> Figure:
 @styled
 def draw_whatif(effects: WhatIfResults) -> Figure:
     """Draw the effects of changes on the mean and the P95 wait of groups, with their errors."""
-    from gpuplan.planner.site.effects import UNCLEAR
-
     rows = [
         (f"{change.name}: {group.name}" if len(effects.changes) > 1 else group.name, group)
         for change in effects.changes

@@ -29,7 +29,6 @@ class ResultFormat(StrEnum):
     csv = "csv"
 
 
-PRICES_PANEL = "Prices"
 CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -12,7 +13,9 @@ from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.job_table.notation import read_time
 from gpuplan.planner.requests.declaration import StudyRequest, study
 from gpuplan.planner.requests.site_request import (
+    SITE,
     TIME_ZONE,
+    TWIN,
     is_of_kueue,
     read_quota_settings,
     read_site,
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.site.document import SiteDocument
     from gpuplan.analysis.site.schema import CalibrationTable
 
-SITE, REPLAYS = "The site", "Replays"
+REPLAYS = "Replays"
 
 
 @study(
@@ -70,12 +73,7 @@ class EtaRequest(StudyRequest):
     ]
     twin: Annotated[
         Path,
-        Opt(
-            "The site's settings, written by [bold]gpuplan calibrate[/bold].",
-            metavar="FILE.toml",
-            panel=SITE,
-            common=True,
-        ),
+        TWIN,
     ]
     gpus: Annotated[int, Opt("GPUs of the job, on all its nodes.", low=1, common=True)]
     limit: Annotated[
@@ -189,8 +187,6 @@ class EtaRequest(StudyRequest):
 
     def at_s(self, zone: str) -> int | None:
         """Return the second after 1970 of ``at``, local where it has no offset."""
-        from datetime import datetime
-
         if self.at is None:
             return None
         try:

@@ -27,11 +27,10 @@ from gpuplan.planner.requests.plan_texts import (
     parse_policy,
     write_deferral,
     write_levers,
-    written_growths,
 )
 from gpuplan.planner.requests.plan_upkeep import FILES_OF, PlanServices, PlanUpkeep
 from gpuplan.planner.requests.shapes import read_shape
-from gpuplan.planner.requests.size_texts import Growth, parse_growths
+from gpuplan.planner.requests.size_texts import Growth, parse_growths, written_growth
 from gpuplan.planner.requests.trace import TRACE
 from gpuplan.simkit.plan.policies import FIRST_FIT, QUEUE_POLICIES, SHORTEST
 
@@ -236,7 +235,7 @@ class PurchaseRequest(StudyRequest):
         Opt(
             "Growth of demand to try the commitment on, such as 20%, or a range, -20%:50%.",
             parse=parse_growths,
-            write=written_growths,
+            write=written_growth,
             metavar="PERCENT",
         ),
     ] = None

@@ -12,7 +12,7 @@ from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.job_table.log_options import limit_text
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.trace import table_file
+from gpuplan.planner.requests.trace import table_and_rejects, table_file
 
 
 @study(
@@ -126,6 +126,4 @@ class PricesRequest(StudyRequest):
     @property
     def writes(self) -> tuple[Path, ...]:
         """The files it writes."""
-        from gpuplan.analysis.reading.rejects import rejects_path
-
-        return (self.output, rejects_path(self.output))
+        return table_and_rejects(self.output)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from gpuplan.analysis.base.option import Opt
 
 TRACE_HELP = (
@@ -21,3 +23,10 @@ def table_file(help_text: str) -> Opt:
         common=True,
         writes=True,
     )
+
+
+def table_and_rejects(output: Path) -> tuple[Path, ...]:
+    """Return the files of a study that writes a table of rows: it, and the rows set aside."""
+    from gpuplan.analysis.reading.rejects import rejects_path
+
+    return (output, rejects_path(output))
