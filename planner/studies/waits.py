@@ -31,6 +31,7 @@ from gpuplan.planner.quota_twin.waiting import QUOTAS_OF_DUMP, cluster_of_quotas
 from gpuplan.planner.requests.site_request import check_kind
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.twin.stated import cluster_of_option, cluster_of_site, limits_of_site
 
 COLUMNS = (*NEEDED, "user", "group")
 REAL_COLUMNS = ("job_id",)
@@ -161,12 +162,8 @@ def wait_analysis(
     if request is not None and is_of_kueue:
         cluster = cluster_of_quotas(request.quota_site(), kinds_of(everything))
     if request is not None and site is not None:
-        from gpuplan.planner.twin.stated import cluster_of_site, limits_of_site
-
         cluster, limit_of = cluster_of_site(site[0], kinds_of(everything)), limits_of_site(site[0])
     if request is not None and (shape := request.shape()) is not None:
-        from gpuplan.planner.twin.stated import cluster_of_option
-
         cluster = cluster_of_option(shape, kinds_of(everything))
     if request is not None and site is not None and request.real:
         from gpuplan.planner.twin.held import rule_spells
