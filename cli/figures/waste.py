@@ -1,4 +1,4 @@
-"""The picture of waste: GPUs that did nothing over time, while others waited or nobody did."""
+"""The picture of waste: GPUs that did nothing over time, while others waited or none did."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _over_time(figure: Figure, clock: WasteClock, zone: str) -> None:
     below = np.zeros(days.size)
     for name, shade, gpus in (
         ("while others waited ", COLOURS["orange"], waited),
-        ("while nobody did ", SOFT, free),
+        ("while none waited ", SOFT, free),
     ):
         axes.bar(
             days, gpus, bottom=below, width=hours / DAY_H, align="edge", color=shade,

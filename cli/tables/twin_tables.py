@@ -162,8 +162,8 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
         text = f"{change.name}: {lost}{_moves(*whole)}."
         if change.split is not None:
             text += _split_jobs(change.split)
-        if told := _groups_that_change(groups):
-            text += f" {told}"
+        if sentence := _groups_that_change(groups):
+            text += f" {sentence}"
         if strict:
             text += _could_change([whole, *groups])
         if change.given_up is not None and abs(change.given_up) >= LEAST_GIVEN_UP:
@@ -281,9 +281,9 @@ def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
     it is told, not its share of the wait of today.
     """
     clear = [
-        max(told, key=lambda figure: abs(figure.effect_s))
+        max(figures, key=lambda figure: abs(figure.effect_s))
         for pair in groups
-        if (told := [figure for figure in pair if figure.stands_out])
+        if (figures := [figure for figure in pair if figure.stands_out])
     ]
     clear.sort(key=lambda figure: -abs(figure.effect_s))
     longest = max(
