@@ -23,6 +23,7 @@ RESAMPLES = 200
 @study(
     "characterize",
     title="The workload",
+    picture="Durations, their inequality, and load",
     example="gpuplan characterize trace.parquet --fits --ci 95",
     doing="characterizing",
     has_rows=False,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @study(
     "options",
     title="Options side by side",
+    picture="Waits against dollars a month, by option",
     example="gpuplan options sacct.txt --twin twin.toml --option 'add-nodes 2' --price 2",
     doing="replaying",
     has_rows=False,

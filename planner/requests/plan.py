@@ -48,6 +48,7 @@ PERIOD = (
 @study(
     "plan",
     title="What to commit to, rent and run elsewhere",
+    picture="GPUs in use over a week, and the price of one more",
     example="gpuplan plan trace.parquet --commit 0.90 --on-demand 1.29 --speedup power:0.8",
     doing="planning",
     more_forms={".toml": "the plan for --keep"},

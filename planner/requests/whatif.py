@@ -52,6 +52,7 @@ def epoch_s(time: datetime) -> int:
 @study(
     "whatif",
     title="A change of the Slurm site",
+    picture="Effect on waits, with its error",
     example="gpuplan whatif sacct.txt --twin twin.toml --add-nodes 2",
     doing="replaying",
     has_rows=False,
