@@ -35,6 +35,7 @@ from gpuplan.cli.options.shared_options import (
     Output,
     ResultFormat,
     command,
+    output_option,
 )
 from gpuplan.cli.results import PlannedStudy, RunResults, RunWorkload
 from gpuplan.cli.scenario.loading import load_scenario
@@ -101,13 +102,11 @@ def run(
     out: Annotated[
         Path | None,
         COMMON,
-        typer.Option(
+        output_option(
             "--output",
             "-o",
             help="Folder for the documents, instead of the scenario's dir; made if missing.",
             metavar="DIR",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None,
     allow_unchecked: AllowUnchecked = False,
