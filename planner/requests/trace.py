@@ -1,4 +1,4 @@
-"""The files of most studies: the trace that they read, the table that some write."""
+"""What requests share: the trace that they read, the table that some write, a price source."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from gpuplan.analysis.base.option import Opt
 
 TRACE_HELP = (
     "A canonical trace (Parquet), or a log in any format: a file, a folder or - for standard input."
+)
+REFERENCE = Opt(
+    "Compare savings with this source, such as aws:on_demand. Default: the most expensive "
+    "on-demand source of each GPU.",
+    metavar="PROVIDER:KIND",
+    panel="Prices",
 )
 TRACE = Opt(TRACE_HELP, key=None, metavar="TRACE|LOG", argument=True)
 
