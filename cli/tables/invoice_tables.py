@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import joined
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_number, show_share
+from gpuplan.cli.formats.units import show_number
 from gpuplan.cli.tables.bill_tables import TOTAL, show_month_usd
 
 if TYPE_CHECKING:
@@ -204,15 +204,6 @@ def _span(span: dict[str, Any]) -> str:
 def invoice_months_table(results: BillResults, invoice: InvoiceResults) -> Table:
     """Return the invoice by month, and what of its charges is explained."""
     rows = [fields_of(month) for month in results.months if month.lines]
-    shares = [
-        Column(f"{name}_share", header, _table_share)
-        for name, header in (
-            ("explained", "in the log"),
-            ("unused", "unused"),
-            ("other", "other services"),
-            ("not_in_log", "not in the log"),
-        )
-    ]
     if len(rows) > 1:
         rows.append(fields_of(invoice) | {"name": TOTAL})
     return table(
@@ -221,12 +212,13 @@ def invoice_months_table(results: BillResults, invoice: InvoiceResults) -> Table
         {"name": "month"},
         Column("billed_usd", "invoice", _cents),
         Column("charges_usd", "charges", _cents),
-        *shares,
+        {
+            "explained_share": "in the log",
+            "unused_share": "unused",
+            "other_share": "other services",
+            "not_in_log_share": "not in the log",
+        },
     )
-
-
-def _table_share(share: float | None) -> str:
-    return "-" if share is None else show_share(share)
 
 
 def lines_table(invoice: InvoiceResults, *, is_full: bool = False) -> Table:
@@ -262,7 +254,7 @@ def lines_table(invoice: InvoiceResults, *, is_full: bool = False) -> Table:
         {"what": "what", "name": "GPU or SKU"},
         Column("billed_usd", "billed", _cents),
         Column("effective_usd", "effective", _cents),
-        Column("share", "of charges", _table_share),
+        {"share": "of charges"},
     )
 
 
