@@ -30,7 +30,7 @@ from gpuplan.planner.plan.classes import class_name
 if TYPE_CHECKING:
     from gpuplan.planner.plan.kept import KeptPlan, PlanItem
     from gpuplan.planner.plan.lending import PlanLending
-    from gpuplan.planner.studies.plan import PlanAnswer
+    from gpuplan.planner.studies.plan_document import PlanAnswer
     from gpuplan.planner.studies.plan_services import PlannedServices
 
 

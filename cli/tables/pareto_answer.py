@@ -50,6 +50,7 @@ def restarts_of(study: FrontierStudy) -> str:
 
 def _budgets(study: FrontierStudy, precision: Precision) -> Table:
     """Return a row for today and one per budget."""
+    budgets = list(_rows(study, precision))
     how = "in replay" if study.cluster is not None else "planned, not replayed"
     if study.cluster is not None and not study.is_mixed:
         how += f"; {restarts_of(study)}"
@@ -58,8 +59,10 @@ def _budgets(study: FrontierStudy, precision: Precision) -> Table:
         title += f"{', at' if study.is_mixed else ';'} {study.priced}"
     if not study.is_exact:
         title += f"; by --method {study.method}"
-    rows = _rows(study, precision)
-    return table(title, rows, *_columns(study, precision), most=BUDGETS_SHOWN)
+    if not study.is_mixed and any(str(row.get("budget")).endswith("x") for row in budgets):
+        load = show_number(study.frontier.load_gpus)
+        title += f"; 1x: {load} GPUs, every job on one"
+    return table(title, budgets, *_columns(study, precision), most=BUDGETS_SHOWN)
 
 
 def today_jct(today: Today, precision: Precision) -> Shown:
