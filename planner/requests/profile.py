@@ -138,7 +138,11 @@ class ProfileRequest(StudyRequest):
 
     def check(self) -> None:
         """Check everything but the tables. Raises `UsageError`."""
-        read_headers([f"{name}={header}" for name, header in self.names.items()], "--map")
+        from gpuplan.analysis.user_tables.sharing_profiles import COLUMNS
+
+        wrong = next((name for name in self.names if name not in COLUMNS), None)
+        if wrong is not None:
+            raise UsageError(f"--map {wrong}: expected one of {', '.join(COLUMNS)}")
         if (self.slo_s is None) != self.training:
             raise UsageError(
                 "--slo: services need it, for example --slo 100ms\n"
