@@ -54,7 +54,7 @@ NOTES = {
     "end_by_last_sample": "jobs deleted while they ran: their end is that of the last sample, up "
     "to a step too early or late",
     "end_by_last_event": "jobs deleted while they ran, without a time: their end is the last time "
-    "that the stream told of before, so it may be too early",
+    "of the stream before, so it may be too early",
     "end_by_phase": "jobs whose end is that of the first sample after it, up to half a step early "
     "or late",
     "start_by_sample": "jobs whose start is that of the first sample on a node, up to a step late",

@@ -203,7 +203,7 @@ class _Frame:
     def covered(self, gpu_type: str, pool: PaidPool, cell: LedgerCell) -> dict[str, Any]:
         """Return the row of hours of a pool that a label used, or that nobody did."""
         is_used = cell.label is not None
-        held = "held by jobs" if is_used else "that nobody used"
+        held = "held by jobs" if is_used else "that no job used"
         return {
             **self.common(gpu_type, pool.market, pool.from_us),
             **self.discount(pool, cell.gpu_h),

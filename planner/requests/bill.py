@@ -112,6 +112,7 @@ class InvoiceRequest:
 @study(
     "bill",
     title="What it costs a month, and who pays",
+    picture="What each month cost, by who pays",
     example="gpuplan bill trace.parquet --contracts contracts.toml --by group,type",
     doing="billing",
 )

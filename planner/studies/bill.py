@@ -314,7 +314,7 @@ def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
     if book.pools and (request.jobs.where is not None or request.jobs.sample is not None):
         notes.append(
             "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
-            " without --where and --sample idle is what nobody used"
+            " without --where and --sample idle is what no job used"
         )
     return notes
 
