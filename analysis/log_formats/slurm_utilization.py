@@ -33,7 +33,7 @@ SUMMARY_FIELD, USAGE_FIELD = "summary of jobstats", "usage of steps"
 NODES_COLUMN, FOREIGN = "nodelist", "foreign"
 CHECKED_FIELDS = (*(name for name in FIELDS if name != "nodes"), FOREIGN)
 CHECKED = pl.Struct({name: FIELDS.get(name, pl.Boolean()) for name in CHECKED_FIELDS})
-"""What is kept of a summary: its `FIELDS`, with whether it is of nodes that the job did not hold."""
+"""What is kept of a summary: with whether it is of nodes that the job did not hold."""
 HELD_TOLERANCE = 1e-6
 PERCENT_TOLERANCE = 1.01
 NO_NODES = re.compile(r"(?i)none assigned|unknown|^\(?(null|none)\)?$")
@@ -192,7 +192,7 @@ def _checked(read: pl.Series, held: pl.Series | None) -> pl.Series:
     """Return summaries with whether they are of other nodes than those of the run, if these are told.
 
     Args:
-        read: a `SUMMARY` of each job.
+        read: what `summaries` returns.
         held: the nodes of its run; None where the log does not tell them.
     """
     columns = read.struct.unnest()
