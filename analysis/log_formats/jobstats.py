@@ -103,7 +103,7 @@ class _Gpus:
 
 
 def summaries(comments: pl.Series) -> pl.Series:
-    """Return a struct of `FIELDS` of each comment; never null, its status is where there is none."""
+    """Return `FIELDS` of each comment; never null, the status is where there is no summary."""
     texts = comments.str.strip_chars()
     is_summary = texts.str.starts_with(SIGN).fill_null(False)
     packed = texts.str.slice(len(SIGN)).filter(is_summary)

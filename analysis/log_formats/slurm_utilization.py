@@ -189,7 +189,7 @@ def _of(name: str) -> pl.Expr:
 
 
 def _checked(read: pl.Series, held: pl.Series | None) -> pl.Series:
-    """Return summaries with whether they are of other nodes than those of the run, if these are told.
+    """Return summaries with whether they are of other nodes than those of the run.
 
     Args:
         read: what `summaries` returns.
