@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpuplan.analysis.kubernetes.faults import located
-from gpuplan.analysis.kubernetes.objects import KubeObject, ObjectFile, ObjectKey, newest, versions
+from gpuplan.analysis.kubernetes.objects import (
+    UNREADABLE,
+    KubeObject,
+    ObjectFile,
+    ObjectKey,
+    newest,
+    versions,
+)
 from gpuplan.analysis.reading.batch import CUT_OFF, Refused
 
 T = TypeVar("T")
@@ -53,6 +60,18 @@ class ObjectsByKind:
             (item.source, Refused(item.number, "unreadable", None, located(item, error),
                              f"a {item.kind} of Kubernetes", item.shown()))
         )  # fmt: skip
+
+    def read(
+        self, items: Iterable[KubeObject], reader: Callable[[KubeObject], T]
+    ) -> Iterator[tuple[KubeObject, T]]:
+        """Yield some of the objects with what a reader makes of them; refuse what it cannot read."""
+        for item in items:
+            try:
+                value = reader(item)
+            except UNREADABLE as error:
+                self.refuse(item, error)
+            else:
+                yield item, value
 
     def other_kinds_note(self, read: Collection[str]) -> list[str]:
         """Return a note with the kinds of objects besides those that are read as jobs."""

@@ -51,11 +51,6 @@ class Template(Struct):
     spec: PodSpec = member(default_factory=PodSpec)
 
 
-class _ReplicaSpec(Struct):
-    replicas: int | None = None
-    template: Template = member(default_factory=Template)
-
-
 class _JobSpec(Struct):
     parallelism: int | None = None
     completions: int | None = None
@@ -71,38 +66,29 @@ class _ReplicatedJob(Struct):
     template: _JobTemplate = member(default_factory=_JobTemplate)
 
 
-class _WorkerGroup(Struct):
+class _Replicas(Struct):
+    """Pods that are alike: of a training job, of a task of Volcano, or of a group of Ray."""
+
     replicas: int | None = None
     hosts: int | None = member(name="numOfHosts", default=None)
     template: Template = member(default_factory=Template)
 
 
-class _HeadGroup(Struct):
-    template: Template = member(default_factory=Template)
-
-
 class _RayCluster(Struct):
-    head: _HeadGroup | None = member(name="headGroupSpec", default=None)
-    workers: list[_WorkerGroup] | None = member(name="workerGroupSpecs", default=None)
+    head: _Replicas | None = member(name="headGroupSpec", default=None)
+    workers: list[_Replicas] | None = member(name="workerGroupSpecs", default=None)
 
 
-class _ControllerSpec(Struct):
-    parallelism: int | None = None
-    completions: int | None = None
-    template: Template = member(default_factory=Template)
+class _ControllerSpec(_JobSpec):
     replicated: list[_ReplicatedJob] | None = member(name="replicatedJobs", default=None)
-    pytorch: dict[str, _ReplicaSpec] | None = member(name="pytorchReplicaSpecs", default=None)
-    mpi: dict[str, _ReplicaSpec] | None = member(name="mpiReplicaSpecs", default=None)
-    tensorflow: dict[str, _ReplicaSpec] | None = member(name="tfReplicaSpecs", default=None)
-    xgboost: dict[str, _ReplicaSpec] | None = member(name="xgbReplicaSpecs", default=None)
-    paddle: dict[str, _ReplicaSpec] | None = member(name="paddleReplicaSpecs", default=None)
+    pytorch: dict[str, _Replicas] | None = member(name="pytorchReplicaSpecs", default=None)
+    mpi: dict[str, _Replicas] | None = member(name="mpiReplicaSpecs", default=None)
+    tensorflow: dict[str, _Replicas] | None = member(name="tfReplicaSpecs", default=None)
+    xgboost: dict[str, _Replicas] | None = member(name="xgbReplicaSpecs", default=None)
+    paddle: dict[str, _Replicas] | None = member(name="paddleReplicaSpecs", default=None)
     ray: _RayCluster | None = member(name="rayClusterSpec", default=None)
-    tasks: list[_ReplicaSpec] | None = None
+    tasks: list[_Replicas] | None = None
     queue: str | None = None
-
-
-class _Phase(StatusCondition):
-    """A condition of Volcano: the latest time of a phase, which stands in its status."""
 
 
 class _VolcanoState(Struct):
@@ -111,7 +97,7 @@ class _VolcanoState(Struct):
 
 
 class _ControllerStatus(Struct):
-    conditions: list[_Phase] | None = None
+    conditions: list[StatusCondition] | None = None
     started: datetime | None = member(name="startTime", default=None)
     completed: datetime | None = member(name="completionTime", default=None)
     ended: datetime | None = member(name="endTime", default=None)

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gpuplan.analysis.kubernetes.claims import PREEMPTIBLE, GroupSpec
 from gpuplan.analysis.kubernetes.gang_labels import GANG_LABELS, GROUP_ANNOTATIONS
 from gpuplan.analysis.kubernetes.gpus import (
     RESERVATIONS,
@@ -19,7 +18,14 @@ from gpuplan.analysis.kubernetes.gpus import (
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject
-from gpuplan.analysis.kubernetes.pod_objects import Owner, Pod, PodMeta, PodStatus
+from gpuplan.analysis.kubernetes.pod_objects import (
+    PREEMPTIBLE,
+    GroupSpec,
+    Owner,
+    Pod,
+    PodMeta,
+    PodStatus,
+)
 from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.kubernetes.times import (
     TRUE,

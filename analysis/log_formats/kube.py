@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.kubernetes.claims import AS_CLAIM, AS_GROUP
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected, taken
 from gpuplan.analysis.kubernetes.controllers import (
     KINDS,
@@ -21,11 +20,8 @@ from gpuplan.analysis.kubernetes.controllers import (
 from gpuplan.analysis.kubernetes.gangs import gangs_of_jobs, group_of, jobs_of_pods
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
-from gpuplan.analysis.kubernetes.objects import (
-    UNREADABLE,
-    read_objects,
-)
-from gpuplan.analysis.kubernetes.pod_objects import AS_POD, labels_of
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
+from gpuplan.analysis.kubernetes.pod_objects import AS_POD, gpus_of_claim, group_spec, labels_of
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings, pod_run
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns, user_note
@@ -74,29 +70,13 @@ def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[Po
 
 
 def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:
-    nodes, claims, groups = {}, {}, {}
-    for item in objects.of(NODE):
-        try:
-            nodes[item.name] = labels_of(item)
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-    for item in objects.of(CLAIM):
-        try:
-            claims[item.namespace, item.name] = item.read(AS_CLAIM).gpus
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-    for item in objects.of(POD_GROUP):
-        try:
-            spec = item.read(AS_GROUP).spec
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-            continue
-        if spec is not None:
-            groups[item.namespace, item.name] = spec
+    nodes = objects.read(objects.of(NODE), labels_of)
+    claims = objects.read(objects.of(CLAIM), gpus_of_claim)
+    groups = objects.read(objects.of(POD_GROUP), group_spec)
     return Surroundings(
-        nodes,
-        claims,
-        groups,
+        {item.name: labels for item, labels in nodes},
+        {(item.namespace, item.name): gpus for item, gpus in claims},
+        {(item.namespace, item.name): spec for item, spec in groups if spec is not None},
         instance_models(),
         choices.kubernetes.gpu_resources,
         choices.kubernetes.user_label,
@@ -105,22 +85,13 @@ def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surrounding
 
 
 def _pods(objects: ObjectsByKind, around: Surroundings) -> Iterable[PodRun]:
-    for item in objects.taken(POD):
-        try:
-            pod = item.read(AS_POD)
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-            continue
+    for item, pod in objects.read(objects.taken(POD), lambda item: item.read(AS_POD)):
         yield pod_run(pod, item, around)
 
 
 def _plain_jobs(objects: ObjectsByKind) -> Iterable[PlainJob]:
-    for item in objects.of("Job"):
-        if item.api_group == "batch":
-            try:
-                yield plain_job(item)
-            except UNREADABLE as error:
-                objects.refuse(item, error)
+    batch = (item for item in objects.of("Job") if item.api_group == "batch")
+    return (job for _, job in objects.read(batch, plain_job))
 
 
 def _controllers(

@@ -18,7 +18,7 @@ from gpuplan.analysis.kubernetes.heads import KUEUE as GROUP
 from gpuplan.analysis.kubernetes.heads import WORKLOADS as COMMAND
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
-from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
+from gpuplan.analysis.kubernetes.objects import read_objects
 from gpuplan.analysis.kubernetes.pods import Surroundings
 from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
@@ -68,17 +68,13 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
 def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) -> QueueSite:
     queues: dict[tuple[str, str], str] = {}
     flavors: dict[str, Mapping[str, str]] = {}
-    for kind in ("LocalQueue", "ResourceFlavor"):
-        for item in objects.of(kind):
-            try:
-                spec = item.read(_AS_CONFIGURED).spec or _QueueSpec()
-            except UNREADABLE as error:
-                objects.refuse(item, error)
-                continue
-            if spec.cluster_queue is not None:
-                queues[item.namespace, item.name] = spec.cluster_queue
-            if kind == "ResourceFlavor":
-                flavors[item.name] = spec.node_labels or {}
+    items = (*objects.of("LocalQueue"), *objects.of("ResourceFlavor"))
+    for item, configured in objects.read(items, lambda item: item.read(_AS_CONFIGURED)):
+        spec = configured.spec or _QueueSpec()
+        if spec.cluster_queue is not None:
+            queues[item.namespace, item.name] = spec.cluster_queue
+        if item.kind == "ResourceFlavor":
+            flavors[item.name] = spec.node_labels or {}
     around = Surroundings(
         instances=instance_models(),
         gpu_resources=choices.kubernetes.gpu_resources,
@@ -89,12 +85,9 @@ def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) ->
 
 
 def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
-    for item in objects.taken(WORKLOAD):
-        if item.api_group in (GROUP, ""):
-            try:
-                yield workload_job(objects.versions_of(item), site)
-            except UNREADABLE as error:
-                objects.refuse(item, error)
+    items = (item for item in objects.taken(WORKLOAD) if item.api_group in (GROUP, ""))
+    jobs = objects.read(items, lambda item: workload_job(objects.versions_of(item), site))
+    return (job for _, job in jobs)
 
 
 def _open(stream: SourceStream) -> Rows:
