@@ -12,7 +12,7 @@ from msgspec import field as member
 
 from gpuplan.analysis.kubernetes.gpus import (
     PodSpec,
-    UnknownGpusError,
+    gpu_fault,
     gpus_of,
     type_of_labels,
 )
@@ -21,7 +21,7 @@ from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.pods import Surroundings, user_of
 from gpuplan.analysis.kubernetes.quantities import Amount
-from gpuplan.analysis.kubernetes.times import StatusCondition, condition, seconds, true_at
+from gpuplan.analysis.kubernetes.times import StatusCondition, holds, seconds, true_at
 
 TRAINING = {
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -193,10 +193,8 @@ def controller_job(
     )
     try:
         _set_gpus(job, list(_templates(item, made.spec)), around)
-    except UnknownGpusError as error:
-        job.fault = (error.reason, "gpus", str(error), error.expected)
     except ValueError as error:
-        job.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
+        job.fault = gpu_fault(error)
     if not job.gpus and job.fault is None and not around.include_cpu:
         job.left_out = "without_gpus"
         return result
@@ -285,8 +283,8 @@ def _times(
     end = seconds(status.completed) or seconds(status.ended)
     for kind, state in (("Failed", "failed"), ("Complete", "completed"), ("Completed", "completed"),
                         ("Succeeded", "completed")):  # fmt: skip
-        ended = condition(conditions, kind)
-        if ended is not None and ended.status == "True":
+        ended = holds(conditions, kind)
+        if ended is not None:
             is_late = state == "failed" and ended.reason == DEADLINE
             word = "/".join(filter(None, (kind, ended.reason)))
             return start, end or seconds(ended.at), "timeout" if is_late else state, word

@@ -6,7 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gpuplan.analysis.kubernetes.gang_labels import (
+from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.pods import (
     GROUP_ANNOTATIONS,
     INDEXES,
     JOB_INDEX,
@@ -16,9 +17,11 @@ from gpuplan.analysis.kubernetes.gang_labels import (
     LEADER,
     LEADER_GROUP,
     RAY,
+    PodRun,
+    distinct,
+    is_service,
+    preemptible_of,
 )
-from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
-from gpuplan.analysis.kubernetes.pods import PodRun, distinct, is_service, preemptible_of
 from gpuplan.analysis.kubernetes.quantities import Amount
 
 PLAIN_JOB = "Job"

@@ -13,13 +13,13 @@ from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
-from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.heads import KUEUE as GROUP
 from gpuplan.analysis.kubernetes.heads import WORKLOADS as COMMAND
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import read_objects
 from gpuplan.analysis.kubernetes.pods import Surroundings
+from gpuplan.analysis.kubernetes.times import StreamTimes
 from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
 from gpuplan.analysis.log_formats.kubernetes_jobs import (

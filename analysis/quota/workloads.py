@@ -19,9 +19,8 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
-from gpuplan.analysis.kubernetes.deletions import StreamTimes
+from gpuplan.analysis.kubernetes.collection import located
 from gpuplan.analysis.kubernetes.far_times import FAR, IMPOSSIBLE, OtherTimes
-from gpuplan.analysis.kubernetes.faults import located
 from gpuplan.analysis.kubernetes.heads import head_of, is_of_kueue
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
@@ -31,7 +30,7 @@ from gpuplan.analysis.kubernetes.objects import (
     read_objects,
     versions,
 )
-from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition
+from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition, StreamTimes
 from gpuplan.analysis.kubernetes.times import seconds as exact_seconds
 from gpuplan.analysis.kubernetes.workload_objects import (
     FINISHED_STATES,
