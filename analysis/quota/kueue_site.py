@@ -17,7 +17,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.kubernetes.gpus import clean_type, is_gpu, type_of_labels
 from gpuplan.analysis.price_formats.instances import instance_models
-from gpuplan.analysis.quota.amounts import Amount
+from gpuplan.analysis.quota.amounts import Amount, quantity, units
 from gpuplan.analysis.quota.objects import (
     COMMAND,
     SiteObject,
@@ -25,7 +25,6 @@ from gpuplan.analysis.quota.objects import (
     table_in,
     yaml_objects,
 )
-from gpuplan.analysis.quota.quantities import quantity, units
 from gpuplan.analysis.quota.schema import (
     OLD_WORDS,
     QuotaSettings,

@@ -6,7 +6,6 @@ few pods they take. Nothing else of a pod is read.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,8 +45,7 @@ from gpuplan.analysis.quota.pod_sets import (
     pod_group,
 )
 from gpuplan.analysis.quota.workload_texts import WorkloadText
-from gpuplan.analysis.reading.source import Source, SourceStream
-from gpuplan.analysis.storage.files import existing_file, not_a_device
+from gpuplan.analysis.reading.source import opened_file
 
 WORKLOAD = "Workload"
 MOST_PRIORITY = 1 << 31
@@ -119,9 +117,7 @@ def read_kueue_log(path: Path) -> KueueLog:
     Raises:
         InputError: it cannot be read, or has no Workload with GPUs that was admitted.
     """
-    existing_file(path)
-    size = not_a_device(path).stat().st_size
-    with closing(SourceStream(Source(path, path, size))) as stream:
+    with opened_file(path) as stream:
         file = read_objects(stream)
         sha256 = stream.sha256()
     for refused in file.refused[:1]:

@@ -9,9 +9,8 @@ from fractions import Fraction
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.amounts import Amount
+from gpuplan.analysis.quota.amounts import Amount, gpus_of, units
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import gpus_of, units
 from gpuplan.analysis.quota.schema import (
     ClusterQueue,
     ResourceGroup,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuplan.analysis.quota.quantities import gpus_of
+from gpuplan.analysis.quota.amounts import gpus_of
 from gpuplan.simkit.quota.simulator import QuotaRun
 
 LEAST_GPU_H = 0.05

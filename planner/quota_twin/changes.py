@@ -12,8 +12,8 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.quota.amounts import gpus_of, quantity
 from gpuplan.analysis.quota.kueue_site import QuotaDocument, cohort_ring, read_quota_site
-from gpuplan.analysis.quota.quantities import gpus_of, quantity
 from gpuplan.planner.quota_twin.room import gpu_quotas
 from gpuplan.planner.quota_twin.set_values import (
     EXAMPLE,

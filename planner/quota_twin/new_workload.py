@@ -10,7 +10,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.quota.quantities import gpus_of
+from gpuplan.analysis.quota.amounts import gpus_of
 from gpuplan.planner.quota.model import QuotaModel
 from gpuplan.planner.quota_twin.instant import QuotaInstant
 from gpuplan.planner.quota_twin.start_replays import NewWorkload

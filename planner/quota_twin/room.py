@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.quota.amounts import gpus_of, quantity
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import gpus_of, quantity
 
 
 def room_warnings(

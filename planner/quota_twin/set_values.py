@@ -10,8 +10,8 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.quota.amounts import MOST, quantity
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import MOST, quantity
 from gpuplan.analysis.quota.schema import check_key
 from gpuplan.planner.quota_twin.room import gpu_quotas
 
