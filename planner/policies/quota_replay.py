@@ -11,10 +11,10 @@ import numpy as np
 from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
 from gpuplan.planner.policies.quota_settings import site_of_settings
 from gpuplan.planner.quota.kai_model import as_kueue, kai_model
-from gpuplan.planner.quota.loops import loop_notes, unfinished_notes
 from gpuplan.planner.quota.model import quota_model
 from gpuplan.planner.quota.replayed_run import ReplayedQuota
 from gpuplan.planner.quota.trace_queues import kai_jobs, queued_jobs
+from gpuplan.planner.quota.use import loop_notes, unfinished_notes
 from gpuplan.planner.runs.settings import Setting
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs

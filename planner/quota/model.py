@@ -9,7 +9,7 @@ from fractions import Fraction
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.amounts import Amount, gpus_of, units
+from gpuplan.analysis.quota.amounts import Amount, gpus_of, quantity, units
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.schema import (
     ClusterQueue,
@@ -152,6 +152,7 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
             of_local[name] = local.clusterQueue
             namespaces.setdefault(name.partition("/")[0], set()).add(local.clusterQueue)
     flavors = {flavor.name for queue in site.queues for group in queue.groups for flavor in group}
+    gpus_of_flavor = {flavor: gpus for flavor, gpus in quota_gpus(document).items() if gpus}
     labels = names_of(site)
     tree = tree_of(site, labels)
     return QuotaModel(
@@ -170,8 +171,8 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
             for name in names
         },
         gpus=total_gpus(document),
-        gpus_of_type=_gpus_of_type(document),
-        gpus_of_flavor=_gpus_of_flavor(document),
+        gpus_of_type=_gpus_of_type(document, gpus_of_flavor),
+        gpus_of_flavor=gpus_of_flavor,
         potential={
             (at, flavor.name, resource): int(
                 tree.quotas[at, labels.pair(flavor.name, resource), POTENTIAL]
@@ -187,7 +188,7 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
 def total_gpus(document: QuotaDocument) -> int:
     """Return the GPUs of all nominal quotas of ClusterQueues and Cohorts, or of the nodes."""
     settings = document.settings
-    quotas = sum((gpus for _, gpus in _nominal_gpus(document)), Fraction(0))
+    quotas = sum(quota_gpus(document).values(), Fraction(0))
     if not settings.clusterqueue:
         nodes = sum(node.gpus for node in settings.node.values())
         if nodes:
@@ -200,32 +201,34 @@ def total_gpus(document: QuotaDocument) -> int:
     return int(quotas)
 
 
-def _nominal_gpus(document: QuotaDocument) -> Iterator[tuple[str, Fraction]]:
-    """Yield the flavor and the GPUs of each nominal quota of ClusterQueues and Cohorts."""
-    settings = document.settings
-    groups = [
-        *(group for queue in settings.clusterqueue.values() for group in queue.resourceGroups),
-        *(group for cohort in settings.cohort.values() for group in cohort.resourceGroups),
-    ]
-    for group in groups:
-        for flavor in group.flavors:
-            for resource in flavor.resources:
-                yield flavor.name, resource.nominalQuota.value * gpus_of(resource.name)
+def nominal_gpus(document: QuotaDocument) -> Iterator[tuple[str, str, Fraction]]:
+    """Yield the flavor, the GPU resource and the GPUs of each nominal quota of queues and cohorts.
+
+    The settings may be amid a change: nothing but these quotas is read.
+    """
+    for table in ("clusterqueue", "cohort"):
+        for spec in document.tables.get(table, {}).values():
+            for group in spec.get("resourceGroups", ()):
+                for flavor in group.get("flavors", ()):
+                    for resource in flavor.get("resources", ()):
+                        name = resource["name"]
+                        if is_gpu(name):
+                            amount = quantity(resource.get("nominalQuota", 0))
+                            yield flavor["name"], name, amount * gpus_of(name)
 
 
-def _gpus_of_flavor(document: QuotaDocument) -> dict[str, Fraction]:
-    """Return the GPUs of all nominal quotas by flavor, of those that have any."""
+def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
+    """Return the GPUs of all nominal quotas by flavor, of each with a quota of GPUs."""
     totals: dict[str, Fraction] = {}
-    for flavor, gpus in _nominal_gpus(document):
-        if gpus:
-            totals[flavor] = totals.get(flavor, Fraction(0)) + gpus
+    for flavor, _, gpus in nominal_gpus(document):
+        totals[flavor] = totals.get(flavor, Fraction(0)) + gpus
     return totals
 
 
-def _gpus_of_type(document: QuotaDocument) -> dict[str, int]:
+def _gpus_of_type(document: QuotaDocument, by_flavor: Mapping[str, Fraction]) -> dict[str, int]:
     """Return the GPUs of all nominal quotas by GPU type, those of most GPUs first."""
     totals: dict[str, Fraction] = {}
-    for flavor, gpus in _gpus_of_flavor(document).items():
+    for flavor, gpus in by_flavor.items():
         kind = document.flavor_type(flavor)
         totals[kind] = totals.get(kind, Fraction(0)) + gpus
     return {kind: int(totals[kind]) for kind in sorted(totals, key=lambda kind: -totals[kind])}

@@ -15,7 +15,7 @@ from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.storage.cache import key_of
 from gpuplan.planner.quota.model import quota_model
-from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS
+from gpuplan.planner.quota_twin.calibrate import HELD_BY_OTHERS
 from gpuplan.planner.quota_twin.instant import QuotaInstant, quota_instant
 from gpuplan.planner.quota_twin.new_workload import QUEUE, QuotaSubmitter
 from gpuplan.planner.quota_twin.start_backtest import CYCLE_S, quota_backtest
