@@ -136,17 +136,16 @@ class PlainJob:
     """A batch Job, as far as it says which pods are one gang.
 
     Attributes:
-        uid, namespace, name: the Job.
-        completions, parallelism: pods in all, and at once.
+        namespace: of the Job.
+        key: its uid, else ``namespace/name``.
+        is_gang: whether as many pods run at once as there are completions, above 1.
         makers: uids and names of what made it.
         start: seconds after 1970; None before it.
     """
 
-    uid: str
     namespace: str
-    name: str
-    completions: int | None
-    parallelism: int | None
+    key: str
+    is_gang: bool
     makers: frozenset[str]
     start: float | None
 
@@ -157,10 +156,10 @@ def plain_job(item: KubeObject) -> PlainJob:
     owners = made.metadata.owners or ()
     makers = frozenset(word for owner in owners for word in (owner.uid, owner.name) if word)
     start = seconds(made.status.started) if made.status is not None else None
-    spec = made.spec
-    return PlainJob(
-        item.uid, item.namespace, item.name, spec.completions, spec.parallelism, makers, start
-    )
+    pods = made.spec.parallelism or 0
+    is_gang = made.spec.completions == made.spec.parallelism and pods > 1
+    key = item.uid or f"{item.namespace}/{item.name}"
+    return PlainJob(item.namespace, key, is_gang, makers, start)
 
 
 def controller_job(

@@ -17,7 +17,7 @@ from gpuplan.analysis.kubernetes.controllers import (
     controller_job,
     plain_job,
 )
-from gpuplan.analysis.kubernetes.gangs import gangs_of_jobs, group_of, jobs_of_pods
+from gpuplan.analysis.kubernetes.gangs import group_of, jobs_of_pods
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
@@ -42,10 +42,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     around = _surroundings(objects, choices)
     pods = list(_pods(objects, around))
     plain = list(_plain_jobs(objects))
-    gang_jobs = gangs_of_jobs(
-        (job.uid, f"{job.namespace}/{job.name}", job.completions, job.parallelism) for job in plain
-    )
-    gangs = _chosen_gangs(choices, gang_jobs, pods)
+    gangs = _chosen_gangs(choices, plain, pods)
     without_pods = list(_controllers(objects, pods, plain, around))
     objects.forget()
     named = numbered([*jobs_of_pods(taken(pods), gangs), *without_pods])
@@ -59,14 +56,16 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     return rows_of_sources(named, objects.refused, len(streams), notes)
 
 
-def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[PodRun]) -> set[str]:
+def _chosen_gangs(
+    choices: IngestOptions, plain: Sequence[PlainJob], pods: Sequence[PodRun]
+) -> set[str]:
     """Return which plain Jobs are gangs, as the user or the Jobs say."""
     gang = choices.kubernetes.gang
     if gang == "pod":
         return set()
     if gang == "job":
         return {pod.owner.uid or f"{pod.namespace}/{pod.owner.name}" for pod in pods}
-    return gang_jobs
+    return {job.key for job in plain if job.is_gang}
 
 
 def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:

@@ -49,7 +49,6 @@ KINDS = {
 }
 """Group and kind of an object -> its table."""
 TABLES = tuple(dict.fromkeys(KINDS.values()))
-VERSIONS = ("v1alpha1", "v1beta1", "v1beta2", "v1", "v2")
 KAI_COMMAND = "kubectl get queues.scheduling.run.ai,nodes -o json > kai.json"
 
 
@@ -60,7 +59,6 @@ class QuotaDocument:
     Attributes:
         path: the file or folder.
         tables: the settings; see the module.
-        sources: dotted key -> ``given`` where it is not the default.
         notes: what the user should know, one sentence each.
         settings: the settings with types.
     """

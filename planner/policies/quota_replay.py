@@ -80,7 +80,8 @@ def never_admitted(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     if "flavor" not in values:
         kai = kai_model(site_of_settings("kai", values), round(values["node_size"]))
         fixed = round(values["unpreemptible_priority"])
-        return np.flatnonzero(kai_jobs(jobs, kai, fixed).never)
+        _, never, _ = kai_jobs(jobs, kai, fixed)
+        return np.flatnonzero(never)
     model = quota_model(as_kueue(site_of_settings("kueue", values)))
     return np.flatnonzero(queued_jobs(jobs, model, any_type=values["flavor"] == "any").never)
 
@@ -98,7 +99,7 @@ def kai_replay(
     values = settings.values
     document = site_of_settings(name, values)
     model = kai_model(document, round(values["node_size"]))
-    queued = kai_jobs(jobs, model, round(values["unpreemptible_priority"]))
+    gangs, _, notes = kai_jobs(jobs, model, round(values["unpreemptible_priority"]))
     site = replace(
         model.site,
         usage_weight=values["usage_weight"],
@@ -106,14 +107,14 @@ def kai_replay(
     )
     run = replay_kai(
         site,
-        queued.jobs,
+        gangs,
         grace_s=round(values["grace_s"]),
         checkpoint_s=round(values["checkpoint_every_s"] or 0),
     )
     names = jobs.job_id
     quota = ReplayedQuota(jobs.workload, run, model.gpus, run.gpus)
     loop = loop_notes(run, names.to_list(), run.nodes)
-    told = np.array([queue.name for queue in model.site.queues], object)[queued.jobs.queue]
+    told = np.array([queue.name for queue in model.site.queues], object)[gangs.queue]
     return replayed(
         jobs,
         settings,
@@ -123,7 +124,7 @@ def kai_replay(
             notes=(
                 *document.notes,
                 *model.notes,
-                *queued.notes,
+                *notes,
                 *loop,
                 *unfinished_notes(run.unfinished, names.to_list()),
                 NOT_MODELED,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
@@ -20,6 +21,7 @@ from gpuplan.simkit.quota.columns import POTENTIAL
 from gpuplan.simkit.quota.site import (
     FINAL,
     INITIAL,
+    PodSet,
     Quota,
     QuotaCohort,
     QuotaFlavor,
@@ -85,10 +87,10 @@ class QuotaModel:
         quotas = (self.gpus_of_flavor.get(flavor, Fraction(0)) for flavor in flavors)
         return int(sum(quotas, Fraction(0)))
 
-    def fits(
-        self, queue: int, requests: Mapping[str, int], flavors: Collection[str] | None
-    ) -> bool:
-        """Return whether a pod set could ever be admitted, if nothing else ran."""
+    def fits(self, queue: int, pods: PodSet, count: int | None = None) -> bool:
+        """Return whether a pod set, or some of its pods, could be admitted if nothing else ran."""
+        count, flavors = pods.count if count is None else count, pods.flavors
+        requests = {name: amount * count for name, amount in pods.requests.items()}
         for group in self.site.queues[queue].groups:
             wanted = {name: requests[name] for name in group[0].quotas if name in requests}
             if (
@@ -201,27 +203,30 @@ def total_gpus(document: QuotaDocument) -> int:
     return int(quotas)
 
 
-def nominal_gpus(document: QuotaDocument) -> Iterator[tuple[str, str, Fraction]]:
-    """Yield the flavor, the GPU resource and the GPUs of each nominal quota of queues and cohorts.
+def gpu_quotas(document: QuotaDocument) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the owner, the flavor and the quota of each GPU resource of queues and cohorts.
 
     The settings may be amid a change: nothing but these quotas is read.
     """
     for table in ("clusterqueue", "cohort"):
-        for spec in document.tables.get(table, {}).values():
+        for owner, spec in document.tables.get(table, {}).items():
             for group in spec.get("resourceGroups", ()):
                 for flavor in group.get("flavors", ()):
                     for resource in flavor.get("resources", ()):
-                        name = resource["name"]
-                        if is_gpu(name):
-                            amount = quantity(resource.get("nominalQuota", 0))
-                            yield flavor["name"], name, amount * gpus_of(name)
+                        if is_gpu(resource["name"]):
+                            yield owner, flavor["name"], resource
+
+
+def nominal_gpus(quota: Mapping[str, Any]) -> Fraction:
+    """Return the GPUs of a nominal quota."""
+    return quantity(quota.get("nominalQuota", 0)) * gpus_of(quota["name"])
 
 
 def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
     """Return the GPUs of all nominal quotas by flavor, of each with a quota of GPUs."""
     totals: dict[str, Fraction] = {}
-    for flavor, _, gpus in nominal_gpus(document):
-        totals[flavor] = totals.get(flavor, Fraction(0)) + gpus
+    for _, flavor, quota in gpu_quotas(document):
+        totals[flavor] = totals.get(flavor, Fraction(0)) + nominal_gpus(quota)
     return totals
 
 

@@ -104,7 +104,7 @@ def quota_forecast(
         day = day_of(instant.at, instant.first)
         key = key_of(
             "start-backtest-at-once", log=log.sha256, settings=plan.settings_sha256, day=day,
-            plan=structs_of(plan.test),
+            plan={"jobs": plan.test.jobs, "replays": plan.test.replays, "seed": plan.test.seed},
         )  # fmt: skip
         tested = kept(key, lambda: test(day))
     results = eta_results(
@@ -159,8 +159,3 @@ def _widened(results: EtaResults, instant: QuotaInstant) -> EtaResults:
         p10_at=None if p10 is None else local_time(instant.at + p10, results.zone),
         p90_at=None if p90 is None else local_time(instant.at + p90, results.zone),
     )
-
-
-def structs_of(plan: BacktestPlan) -> dict[str, object]:
-    """Return the fields of a plan of tests."""
-    return {"jobs": plan.jobs, "replays": plan.replays, "seed": plan.seed}

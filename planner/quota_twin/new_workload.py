@@ -196,13 +196,7 @@ class QuotaSubmitter:
     def _check_fits(self, job: NewJob, pods: tuple[PodSet, ...]) -> None:
         """Refuse a workload that can never have its quota. Raises `UsageError`."""
         queue = self.model.number[job.partition]
-        if all(
-            self.model.fits(
-                queue, {name: amount * each.count for name, amount in each.requests.items()},
-                each.flavors,
-            )
-            for each in pods
-        ):  # fmt: skip
+        if all(self.model.fits(queue, pod_set) for pod_set in pods):
             return
         resources = self.model.gpu_resources[job.partition]
         most = {

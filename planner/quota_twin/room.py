@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.planner.quota.model import nominal_gpus, quota_gpus
+from gpuplan.planner.quota.model import gpu_quotas, quota_gpus
 
 
 def room_warnings(
@@ -51,9 +51,10 @@ def missing_gpus(today: QuotaDocument, changed: QuotaDocument) -> int:
     return round(missing)
 
 
-def gpu_quotas(document: QuotaDocument) -> list[tuple[str, str]]:
+def gpu_resources(document: QuotaDocument) -> list[tuple[str, str]]:
     """Return the flavors and GPU resources that any queue or cohort has a quota for."""
-    return list(dict.fromkeys((flavor, name) for flavor, name, _ in nominal_gpus(document)))
+    pairs = ((flavor, quota["name"]) for _, flavor, quota in gpu_quotas(document))
+    return list(dict.fromkeys(pairs))
 
 
 def node_gpus(document: QuotaDocument, flavor: str) -> int | None:
