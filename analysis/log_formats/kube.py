@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected, taken
@@ -24,8 +25,12 @@ from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
 from gpuplan.analysis.kubernetes.pod_objects import AS_POD, gpus_of_claim, group_spec, labels_of
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings, pod_run
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns, user_note
-from gpuplan.analysis.price_formats.instances import instance_models
+from gpuplan.analysis.log_formats.kubernetes_jobs import (
+    job_plan,
+    kept_columns,
+    surroundings,
+    user_note,
+)
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 
@@ -72,14 +77,11 @@ def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surrounding
     nodes = objects.read(objects.of(NODE), labels_of)
     claims = objects.read(objects.of(CLAIM), gpus_of_claim)
     groups = objects.read(objects.of(POD_GROUP), group_spec)
-    return Surroundings(
-        {item.name: labels for item, labels in nodes},
-        {(item.namespace, item.name): gpus for item, gpus in claims},
-        {(item.namespace, item.name): spec for item, spec in groups if spec is not None},
-        instance_models(),
-        choices.kubernetes.gpu_resources,
-        choices.kubernetes.user_label,
-        choices.kubernetes.include_cpu,
+    return replace(
+        surroundings(choices),
+        nodes={item.name: labels for item, labels in nodes},
+        claims={(item.namespace, item.name): gpus for item, gpus in claims},
+        groups={(item.namespace, item.name): spec for item, spec in groups if spec is not None},
     )
 
 

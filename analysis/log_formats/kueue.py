@@ -6,6 +6,7 @@ One Workload is one job. A snapshot has the last admission of a workload; a stre
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -18,19 +19,17 @@ from gpuplan.analysis.kubernetes.heads import WORKLOADS as COMMAND
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import read_objects
-from gpuplan.analysis.kubernetes.pods import Surroundings
 from gpuplan.analysis.kubernetes.times import StreamTimes
 from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job
-from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import (
     ADD_FLAVORS,
     job_plan,
     kept_columns,
+    surroundings,
     user_note,
 )
-from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Rows
-from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 
 WORKLOAD = "Workload"
@@ -75,13 +74,7 @@ def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) ->
             queues[item.namespace, item.name] = spec.cluster_queue
         if item.kind == "ResourceFlavor":
             flavors[item.name] = spec.node_labels or {}
-    around = Surroundings(
-        instances=instance_models(),
-        gpu_resources=choices.kubernetes.gpu_resources,
-        user_label=choices.kubernetes.user_label,
-        include_cpu=choices.kubernetes.include_cpu,
-    )
-    return QueueSite(queues, flavors, around, times)
+    return QueueSite(queues, flavors, surroundings(choices), times)
 
 
 def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
@@ -92,10 +85,6 @@ def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
 
 def _open(stream: SourceStream) -> Rows:
     return _open_all([stream], IngestOptions())[0]
-
-
-def _plan(context: SourceContext) -> ReadingPlan:
-    return job_plan(context, ADD_FLAVORS)
 
 
 def _recognizes(head: Head) -> str | None:
@@ -111,7 +100,7 @@ KUEUE = LogFormat(
     description="Workloads of Kueue, a snapshot or a watch stream (JSON)",
     source=f"your cluster: {COMMAND}",
     recognizes=_recognizes,
-    plan=_plan,
+    plan=partial(job_plan, types=ADD_FLAVORS),
     open=_open,
     together=_open_all,
     kubernetes=("gpu_resources", "user_label", "include_cpu"),
