@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
