@@ -289,8 +289,8 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
     # Hours of GPUs that a job never uses are among the idle ones.
     rows = [row for row in results.right_size if row.way != FEWER]
     unknown = (
-        f"{counted(coverage.unknown_jobs, 'job')} ({coverage.unknown_gpu_h:,.0f} GPU-hours) "
-        "without full figures of memory and use"
+        f"{counted(coverage.unknown_jobs, 'job')} without full figures of memory and use "
+        f"({coverage.unknown_gpu_h:,.0f} GPU-hours, with those whose use is known)"
     )
     if rows:
         saved = sum(row.saved_gpu_h_per_month for row in rows)
