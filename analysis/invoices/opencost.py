@@ -268,17 +268,12 @@ def _same(value: Any, count: int) -> pl.Series:
     return pl.Series([value]).new_from_index(0, count)
 
 
-def as_opencost(column: str) -> str:
-    """Return the name of a column: as it is."""
-    return column
-
-
 OPENCOST = InvoiceFormat(
     name="opencost",
     description="allocations of OpenCost, JSON",
     source="opencost.io",
     columns=COLUMNS,
-    as_named=as_opencost,
+    as_named=str,
     recognizes=_recognizes,
     charges=opencost_charges,
 )
