@@ -34,7 +34,7 @@ from gpuplan.planner.money.bill_results import (
     MonthPart,
 )
 from gpuplan.planner.money.cents import split_cents, whole_cents
-from gpuplan.planner.money.change_results import ComparedBill, change_results
+from gpuplan.planner.money.change import ComparedBill, change_results
 from gpuplan.planner.money.held_runs import EXACT_MONTH_US, BilledRuns, Months
 from gpuplan.planner.money.ledger import Ledger
 
