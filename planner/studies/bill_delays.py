@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -52,12 +52,6 @@ class BillStudyResults(BillResults):
     """
 
     delays: DelayResults | UnsetType = UNSET
-
-    @classmethod
-    def of(cls, results: BillResults, delays: DelayResults | UnsetType = UNSET) -> BillStudyResults:
-        """Return a bill with the delays."""
-        values = {part.name: getattr(results, part.name) for part in fields(BillResults)}
-        return cls(**values, delays=delays)
 
 
 def delay_columns(request: BillRequest) -> tuple[str, ...]:
