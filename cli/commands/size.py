@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpuplan.cli.formats.report import Table
-    from gpuplan.planner.studies.size import SizeAnswer
-    from gpuplan.planner.studies.size_results import SizeResults
+    from gpuplan.planner.studies.size_results import SizeAnswer, SizeResults
 
 
 def show(study: SizeAnswer) -> StudyView:

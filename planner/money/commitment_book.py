@@ -18,8 +18,9 @@ from gpuplan.analysis.prices.contracts import (
     DatedPrice,
     PaidPool,
 )
-from gpuplan.planner.money.commitment import CommitmentOffer
+from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
+from gpuplan.planner.money.gpus_in_use import GpusInUse
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 
@@ -98,12 +99,20 @@ class CommitmentBook:
         unused = [p.gpu_type for p in owned if p.gpu_type not in means.values()]
         return [f"--owned: no job of the log is on {listed(unused, 6)}"] if unused else []
 
-    def offer(self, gpu_type: str | None, name: str) -> CommitmentOffer:
-        """Return what commitments on a chosen type cost.
+    def plan(
+        self,
+        gpu_type: str | None,
+        name: str,
+        use: GpusInUse,
+        months: Sequence[tuple[str, int, int]],
+    ) -> CommitmentPlan:
+        """Return the dollars of commitments on a chosen type.
 
         Args:
             gpu_type: as the log names it.
             name: for people.
+            use: of GPUs of the type.
+            months: as `CommitmentPlan` has them.
 
         Raises:
             UsageError: the type has no price on demand.
@@ -117,13 +126,15 @@ class CommitmentBook:
             today = tuple((gpus, price.offer.usd_per_gpu_h) for gpus, price in held)
         elif self.book.inputs:
             today = tuple((pool.gpus, pool.usd_per_gpu_h) for pool in committed)
-        return CommitmentOffer(
+        return CommitmentPlan(
+            use=use,
             gpu_type=name,
             offers=self.offers(gpu_type),
             on_demand_usd=self._on_demand(gpu_type),
             owned_gpus=sum(pool.gpus for pool in owned),
-            today=today,
-            today_until="" if held else self._last_day(committed),
+            in_force=today,
+            in_force_until="" if held else self._last_day(committed),
+            months=months,
         )
 
     def today(self, gpu_type: str | None) -> tuple[tuple[tuple[int, Fraction], ...], str]:

@@ -11,12 +11,12 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
-from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult
+from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult, together
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.requests.size_texts import SizeRange
 from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
-from gpuplan.planner.site.fidelity import NOT_REPLAYED, Fidelity, unknown
+from gpuplan.planner.site.fidelity import NOT_REPLAYED, SITE_RULES, Fidelity, unknown
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, UnclearSizes
@@ -24,7 +24,9 @@ from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.studies.size_results import (
     SizePoint,
     SizePool,
+    SizeResults,
     SizeToday,
+    TargetResult,
 )
 from gpuplan.simkit.limits import MOST_GPUS
 
@@ -207,6 +209,46 @@ class TypeAnswer:
             commitment=self.commitment,
             fidelity=self.fidelity,
         )
+
+
+def results_of(
+    request: SizeRequest,
+    answers: Sequence[TypeAnswer],
+    pools: tuple[SizePool, ...],
+    today: SizeToday,
+    fidelity: Fidelity,
+) -> SizeResults:
+    """Return the results of pools that are alternatives, under a site's rules; only one has a size.
+
+    Args:
+        request: what was asked for.
+        answers: of the pools.
+        pools: their results.
+        today: of several pools.
+        fidelity: of all of them.
+    """
+    first, is_one = pools[0], len(pools) == 1
+    values: tuple[float | None, ...] = (None,) * len(request.target)
+    if is_one and first.gpus is not None:
+        values = answers[0].sizes.one(first.gpus).target_values
+    return SizeResults(
+        gpus=first.gpus if is_one else None,
+        nodes=first.nodes if is_one else None,
+        usd_per_month=first.usd_per_month if is_one else None,
+        interval=first.interval if is_one else None,
+        policy=SITE_RULES,
+        growth=request.grown,
+        jobs=first.jobs,
+        targets=tuple(
+            TargetResult(target.text, target.limit, value)
+            for target, value in zip(request.targets(), values, strict=True)
+        ),
+        points=tuple(point for answer in answers for point in answer.points),
+        pools=pools,
+        today=first.today if is_one else today,
+        commitment=together(pool.commitment for pool in pools),
+        fidelity=fidelity,
+    )
 
 
 class PoolAnswer(TypeAnswer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.gpu_intervals import Resampling
-from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
+from gpuplan.planner.site.fidelity import Fidelity, unknown
 from gpuplan.planner.site.node_replays import GROUP_OF, SiteTerms, group_mask, today_waits
 from gpuplan.planner.site.node_types import NodesOfType, node_types
 from gpuplan.planner.site.patience import patience_of
@@ -30,8 +29,8 @@ from gpuplan.planner.site.replicas import Chance
 from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs
 from gpuplan.planner.sizing.search import unclear_of
 from gpuplan.planner.sizing.targets import Target, whole_multiple
-from gpuplan.planner.studies.size_pool import TypeAnswer
-from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
+from gpuplan.planner.studies.size_pool import TypeAnswer, results_of
+from gpuplan.planner.studies.size_results import SizeAnswer, SizeResults, SizeToday
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.left_out import left_out_notes
 from gpuplan.planner.twin.settings import level_config
@@ -111,25 +110,7 @@ class SiteAnswer(TypeAnswer):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SiteStudy:
-    """What the search for numbers of nodes made.
-
-    Attributes:
-        results: what was computed.
-        inputs: the files read.
-        warnings, notes: of the answer.
-        failure: why no number of nodes meets the targets; empty where one does.
-    """
-
-    results: SizeResults
-    inputs: tuple[InputFile, ...]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    failure: str
-
-
-def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
+def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     """Return how many nodes of each type meet the targets under the site's rules.
 
     Raises:
@@ -178,9 +159,10 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     warnings = []
     if calibration.sha256 is not None and calibration.sha256 not in (whole.sha256, *whole.sources):
         warnings.append("the settings were calibrated on another log")
-    return SiteStudy(
+    return SizeAnswer(
+        request=request,
         results=_results(request, answers, seen, fidelity),
-        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height),),
+        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height), *prices.inputs),
         warnings=tuple(warnings),
         notes=(
             *work.notes,
@@ -239,10 +221,6 @@ def _results(
 ) -> SizeResults:
     """Return the results; those of several types are alternatives, with no sum."""
     pools = tuple(answer.result() for answer in answers)
-    first, is_one = pools[0], len(pools) == 1
-    values: tuple[float | None, ...] = (None,) * len(request.target)
-    if is_one and first.gpus is not None:
-        values = answers[0].sizes.one(first.gpus).target_values
     types = [pool.today for pool in pools]
     usd = [today.usd_per_month for today in types if today.usd_per_month is not None]
     whole = SizeToday(
@@ -253,21 +231,4 @@ def _results(
         p95_wait_s=seen.p95_wait_s,
         usd_per_month=float(np.sum(usd)),
     )
-    return SizeResults(
-        gpus=first.gpus if is_one else None,
-        nodes=first.nodes if is_one else None,
-        usd_per_month=first.usd_per_month if is_one else None,
-        interval=first.interval if is_one else None,
-        policy=SITE_RULES,
-        growth=request.grown,
-        jobs=answers[0].jobs,
-        targets=tuple(
-            TargetResult(target.text, target.limit, value)
-            for target, value in zip(request.targets(), values, strict=True)
-        ),
-        points=tuple(point for answer in answers for point in answer.points),
-        pools=pools,
-        today=first.today if is_one else whole,
-        commitment=None,
-        fidelity=fidelity,
-    )
+    return results_of(request, answers, pools, whole, fidelity)
