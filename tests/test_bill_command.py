@@ -13,8 +13,8 @@ from support_traces import START, frame, in_memory, lab_trace, write_trace
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.planner.money.bill import split_cents, whole_cents
 from gpuplan.planner.money.book_options import cluster_of
-from gpuplan.planner.money.cents import split_cents, whole_cents
 from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import billed_runs
 

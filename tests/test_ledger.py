@@ -19,8 +19,7 @@ from gpuplan.analysis.prices.contracts import (
     PaidPool,
     make_contracts,
 )
-from gpuplan.planner.money.bill import IDLE, SPREAD, bill_cells, total_cents, total_usd
-from gpuplan.planner.money.cents import whole_cents
+from gpuplan.planner.money.bill import IDLE, SPREAD, bill_cells, total_cents, total_usd, whole_cents
 from gpuplan.planner.money.change import change_by, parts_of_change
 from gpuplan.planner.money.ledger import HeldRuns, ledger
 

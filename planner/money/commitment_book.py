@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from fractions import Fraction
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import time_of
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.prices.contracts import (
@@ -150,7 +151,7 @@ class CommitmentBook:
         until_us = max((pool.until_us for pool in pools), default=FOREVER_US)
         if until_us == FOREVER_US:
             return ""
-        return f"{datetime.fromtimestamp(until_us / 1e6, self.zone):%Y-%m-%d}"
+        return f"{time_of(until_us, self.zone):%Y-%m-%d}"
 
     def _prices(self, gpu_type: str | None) -> tuple[CommitPrice, ...]:
         """Return the prices of ``--commit`` of a type: its own, else those of every type."""

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
-from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
+from gpuplan.analysis.base.time_units import DAY_US, HOUR_US, instant
 from gpuplan.analysis.prices.contracts import (
     ALWAYS_US,
     ON_DEMAND,
@@ -28,7 +28,7 @@ from gpuplan.analysis.prices.contracts import (
     DatedPrice,
     PaidPool,
 )
-from gpuplan.planner.money.bill_table import BilledPeriod, instant
+from gpuplan.planner.money.bill_table import BilledPeriod
 from gpuplan.planner.money.ledger import Ledger, LedgerCell, ledger
 
 VERSION = "1.2"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from gpuplan.analysis.base.time_units import instant
 from gpuplan.analysis.invoices.charges import UNUSED, UNUSED_CAPACITY, Invoice
 from gpuplan.analysis.prices.contracts import COMMITTED
+from gpuplan.planner.money.bill import split_cents, whole_cents
 from gpuplan.planner.money.bill_results import BillMonth
-from gpuplan.planner.money.bill_table import instant
-from gpuplan.planner.money.cents import split_cents, whole_cents
 from gpuplan.planner.money.invoice_charges import Charge
 from gpuplan.planner.money.invoice_results import (
     InvoiceDay,
