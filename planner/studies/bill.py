@@ -130,10 +130,10 @@ def bill(request: BillRequest) -> BillAnswer:
     if invoice is not None:
         _check_calendar(trace)
         is_priced = bool(prices.book.prices or prices.usd_per_gpu_h or prices.table)
-        if request.contracts_out is not None or not is_priced:
+        if request.invoices.contracts_out is not None or not is_priced:
             shown = invoice.book(runs.runs, runs.used_types, prices.book)
-            if request.contracts_out is not None:
-                write_book(request.contracts_out, shown, prices.zone, invoice.invoice)
+            if request.invoices.contracts_out is not None:
+                write_book(request.invoices.contracts_out, shown, prices.zone, invoice.invoice)
             if not is_priced:
                 prices = replace(prices, book=with_prices(prices.book, shown))
     book, sources = book_of(prices, runs, None if request.cluster is None else cluster)

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.analysis.characterize.today import GpuUsage, Today
 from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult, together
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
@@ -45,9 +46,12 @@ class TypeAnswer:
         sizes: the candidates.
         price: of a GPU-hour; None where nothing gives one and no size is replayed.
         name: the GPU type, ``all`` where the log has one.
+        seen: what the log shows.
+        usage: what it shows of these GPUs.
         is_one: whether there is no other type.
         each: GPUs of a node; None where nodes do not matter.
         today_gpus: of today's cluster; None where unknown.
+        widest: GPUs of the widest job.
         jobs: whose waits count.
         window_s: length of the window of the log.
         fidelity: how a replay of today compares with the log.
@@ -61,13 +65,16 @@ class TypeAnswer:
         sizes: Candidates,
         price: Price | None,
         name: str,
+        seen: Today,
         *,
         is_one: bool,
     ) -> None:
         self.request, self.sizes, self.price, self.is_one = request, sizes, price, is_one
-        self.name = name
+        self.name, self.seen = name, seen
+        self.usage: GpuUsage = seen.usage
         self.each: int | None = None
         self.today_gpus: int | None = None
+        self.widest = 0
         self.jobs, self.window_s = 0, 0.0
         self.fidelity: Fidelity = unknown(NOT_REPLAYED)
         self.may_speak = True
@@ -173,12 +180,16 @@ class TypeAnswer:
 
     def today(self) -> SizeToday:
         """Return what the log shows of these GPUs."""
-        raise NotImplementedError
-
-    @property
-    def widest(self) -> int:
-        """GPUs of the widest job."""
-        raise NotImplementedError
+        seen, usage, gpus = self.seen, self.usage, self.today_gpus
+        window_h = seen.window_s / HOUR_S
+        return SizeToday(
+            cluster_gpus=gpus,
+            mean_gpus=usage.gpu_h / window_h if window_h else usage.mean_gpus,
+            peak_gpus=usage.peak_gpus,
+            mean_wait_s=seen.mean_wait_s,
+            p95_wait_s=seen.p95_wait_s,
+            usd_per_month=None if None in (gpus, self.price) else self.month_usd(gpus or 0),
+        )
 
     @property
     def no_wait_gpus(self) -> int | None:
@@ -271,15 +282,11 @@ class PoolAnswer(TypeAnswer):
         terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
         sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         name = ALL if is_one else pool.gpu_type or "unknown"
-        super().__init__(request, sizes, price, name, is_one=is_one)
+        super().__init__(request, sizes, price, name, pool.seen, is_one=is_one)
         self.pool, self.plan, self.sure, self.each = pool, plan, sure, each
         self.today_gpus = None if pool.shape is None else pool.shape.gpus
         self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS
-
-    @property
-    def widest(self) -> int:
-        """GPUs of the widest job."""
-        return int(self.pool.jobs.workload.gpus.max())
+        self.widest = int(pool.jobs.workload.gpus.max())
 
     def check_sizes(self, sizes: Sequence[int]) -> None:
         """Raise `InfeasibleError` where a requested size cannot hold a job."""
@@ -299,17 +306,3 @@ class PoolAnswer(TypeAnswer):
             return None
         low, high = (Fraction(str(growth)) for growth in self.request.growths)
         return self.plan.result((low, high), self.sure)
-
-    def today(self) -> SizeToday:
-        """Return what the log shows of this pool."""
-        seen, shape = self.pool.seen, self.pool.shape
-        gpus = None if shape is None else shape.gpus
-        window_h = seen.window_s / HOUR_S
-        return SizeToday(
-            cluster_gpus=gpus,
-            mean_gpus=seen.usage.gpu_h / window_h if window_h else seen.usage.mean_gpus,
-            peak_gpus=seen.usage.peak_gpus,
-            mean_wait_s=seen.mean_wait_s,
-            p95_wait_s=seen.p95_wait_s,
-            usd_per_month=None if None in (gpus, self.price) else self.month_usd(gpus or 0),
-        )

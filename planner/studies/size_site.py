@@ -10,7 +10,7 @@ from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.characterize.today import COLUMNS, GpuUsage, Today, today
+from gpuplan.analysis.characterize.today import COLUMNS, Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.site.document import read_twin
@@ -54,8 +54,11 @@ class SiteAnswer(TypeAnswer):
         is_one: bool,
     ) -> None:
         terms = sizes.terms
-        super().__init__(request, sizes, price, terms.nodes.name, is_one=is_one)
-        self.each, self.today_gpus, self.seen, self.terms = sizes.step, sizes.today, seen, terms
+        super().__init__(request, sizes, price, terms.nodes.name, seen, is_one=is_one)
+        self.each, self.today_gpus = sizes.step, sizes.today
+        of_type = (held for held in seen.gpu_types if same_gpu(held.gpu_type, self.name))
+        self.usage = next(of_type, seen.usage)
+        self.widest = _widest(terms)
         self.jobs = int((terms.work.scored | terms.held).sum())
         self.window_s = seen.window_s
 
@@ -80,34 +83,16 @@ class SiteAnswer(TypeAnswer):
                 )
 
     @property
-    def widest(self) -> int:
-        """GPUs of the widest job in the partitions of the nodes."""
-        jobs = self.terms.work.jobs
-        within = [
-            code
-            for code, name in enumerate(jobs.partitions)
-            if name in self.terms.nodes.choice.partitions
-        ]
-        return int(jobs.total_gpus[np.isin(jobs.partition, within)].max(initial=0))
-
-    @property
     def no_wait_gpus(self) -> int | None:
         """Limits make jobs wait at any size."""
         return None
 
-    def today(self) -> SizeToday:
-        """Return what the log shows of these GPUs, and the waits of all jobs."""
-        seen, gpus = self.seen, self.today_gpus or 0
-        of_type = [held for held in seen.gpu_types if same_gpu(held.gpu_type, self.name)]
-        usage: GpuUsage = of_type[0] if of_type else seen.usage
-        return SizeToday(
-            cluster_gpus=gpus,
-            mean_gpus=usage.gpu_h / (seen.window_s / HOUR_S) if seen.window_s else usage.mean_gpus,
-            peak_gpus=usage.peak_gpus,
-            mean_wait_s=seen.mean_wait_s,
-            p95_wait_s=seen.p95_wait_s,
-            usd_per_month=self.month_usd(gpus),
-        )
+
+def _widest(terms: SiteTerms) -> int:
+    """Return the GPUs of the widest job in the partitions of the nodes."""
+    jobs, partitions = terms.work.jobs, terms.nodes.choice.partitions
+    within = [code for code, name in enumerate(jobs.partitions) if name in partitions]
+    return int(jobs.total_gpus[np.isin(jobs.partition, within)].max(initial=0))
 
 
 def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
