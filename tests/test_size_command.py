@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from support_answers import command_results
 from support_program import write_minutely
 from support_traces import lab_trace, write_trace
 
@@ -16,9 +17,7 @@ FIELDS = ("mean_wait_s", "p95_wait_s", "p99_wait_s", "utilization")
 
 
 def answer(gpuplan, *words, command="size", code=0):
-    found, out, err = gpuplan(command, *words, "--output-format", "json")
-    assert found == code, err
-    return json.loads(out)["results"] if code == 0 else err
+    return command_results(gpuplan, command, *words, code=code)
 
 
 @pytest.fixture(scope="module")
