@@ -68,15 +68,13 @@ def focus_charges(cells: InvoiceCells) -> pl.DataFrame:
     periods = cells.periods(
         "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart", "BillingPeriodEnd"
     )
-    priced, consumed = cells.amount("PricingQuantity"), cells.amount("ConsumedQuantity")
-    committed = cells.amount("CommitmentDiscountQuantity")
+    quantity = _quantity(cells)
     columns = {
         "kind": _kinds(cells),
         **periods,
         "billed": cells.amount("BilledCost"),
         "effective": cells.amount("EffectiveCost"),
-        "quantity": _first(priced, consumed, committed),
-        "unit": _unit(cells, priced, consumed),
+        **quantity,
         "unit_usd": cells.amount("ContractedUnitPrice"),
         "pricing": _pricing(cells),
         "commitment": cells.text("CommitmentDiscountId"),
@@ -120,29 +118,19 @@ def _pricing(cells: InvoiceCells) -> pl.Series:
     return pricing.set(is_used, COMMITTED)
 
 
-def _first(*columns: pl.Series) -> pl.Series:
-    frame = pl.DataFrame([column.alias(f"{at}") for at, column in enumerate(columns)])
-    return frame.select(pl.coalesce(pl.all())).to_series()
-
-
-def _unit(cells: InvoiceCells, priced: pl.Series, consumed: pl.Series) -> pl.Series:
-    """Return the unit of the quantity that is taken."""
-    frame = pl.DataFrame(
-        {
-            "priced": priced.is_not_null(),
-            "consumed": consumed.is_not_null(),
-            "PricingUnit": cells.text("PricingUnit"),
-            "ConsumedUnit": cells.text("ConsumedUnit"),
-            "CommitmentDiscountUnit": cells.text("CommitmentDiscountUnit"),
-        }
+def _quantity(cells: InvoiceCells) -> dict[str, pl.Series]:
+    """Return the first quantity that a row has, in its unit."""
+    names = ("Pricing", "Consumed", "CommitmentDiscount")
+    rows = pl.DataFrame(
+        {f"{name}Quantity": cells.amount(f"{name}Quantity") for name in names}
+        | {f"{name}Unit": cells.text(f"{name}Unit") for name in names}
     )
-    return frame.select(
-        pl.when("priced")
-        .then("PricingUnit")
-        .when("consumed")
-        .then("ConsumedUnit")
-        .otherwise("CommitmentDiscountUnit")
-    ).to_series()
+    priced, consumed = (pl.col(f"{name}Quantity").is_not_null() for name in names[:2])
+    unit = pl.when(priced).then("PricingUnit").when(consumed).then("ConsumedUnit")
+    return rows.select(
+        quantity=pl.coalesce(f"{name}Quantity" for name in names),
+        unit=unit.otherwise("CommitmentDiscountUnit"),
+    ).to_dict()
 
 
 FOCUS = InvoiceFormat.of_columns(

@@ -178,8 +178,8 @@ def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyP
     if mean is None or not full:
         return offer
     if hourly:  # prices of different times are not comparable
-        of = {(source.provider, source.gpu_type, source.kind): source for source in hourly}
-        common = common_means(*(of[o.provider, o.gpu_type, o.kind] for o in (offer, reference)))
+        of = {series.source: series for series in hourly}
+        common = common_means(of[offer.source], of[reference.source])
         if common is None:
             return offer
         mean, full = common

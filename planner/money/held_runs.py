@@ -24,9 +24,6 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.money.ledger import HeldRuns
 
-COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
-"""Canonical columns that every bill reads."""
-
 MONTH_US = round(MONTH_H * HOUR_US)
 EXACT_MONTH_US = Fraction(MONTH_H) * HOUR_US
 
@@ -101,7 +98,7 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
     """Return the runs of a trace, labelled.
 
     Args:
-        trace: with `COLUMNS` and the columns of ``by``.
+        trace: with the columns of `gpuplan.analysis.characterize.today` and those of ``by``.
         by: one or two of `BY`, or other columns of the trace; none for one label.
 
     Raises:

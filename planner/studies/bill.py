@@ -14,6 +14,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.characterize.capacity import NODES, time_above
+from gpuplan.analysis.characterize.today import COLUMNS
 from gpuplan.analysis.history.jobs import BY, PeriodUs
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
@@ -31,7 +32,6 @@ from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
 from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
 from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import (
-    COLUMNS,
     BilledRuns,
     Months,
     billed_runs,

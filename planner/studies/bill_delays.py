@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.characterize.today import COLUMNS
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.site.document import read_twin
@@ -34,7 +35,7 @@ from gpuplan.planner.site.fidelity import (
 from gpuplan.planner.site.pool_replays import pool_gpus
 from gpuplan.planner.site.pools_today import PoolReplays
 from gpuplan.planner.site.site_sizes import fidelity_of_site
-from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
+from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import recent

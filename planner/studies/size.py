@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import UNSET
 
 from gpuplan.analysis.characterize.capacity import NODES
-from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.characterize.today import COLUMNS, Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
@@ -37,7 +37,7 @@ from gpuplan.planner.site.fidelity import (
     without_limits,
 )
 from gpuplan.planner.site.pools_today import PoolReplays
-from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
+from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.studies.size_commitment import SizePrices, read_prices, read_size_prices
 from gpuplan.planner.studies.size_pool import PoolAnswer, results_of
 from gpuplan.planner.studies.size_results import (

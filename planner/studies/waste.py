@@ -14,6 +14,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.clock import shown_zone
+from gpuplan.analysis.characterize.today import COLUMNS as BILLED
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.site.log import read_site_log
@@ -27,13 +28,11 @@ from gpuplan.analysis.waste.kinds import (
 from gpuplan.analysis.waste.series import OPTIONAL as NODES
 from gpuplan.analysis.waste.series import MetricSummary, read_metrics
 from gpuplan.planner.money.bill_today import at_end
-from gpuplan.planner.money.held_runs import COLUMNS as BILLED
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.waste import WasteRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import NO_WAITS, unknown, why_not_today
 from gpuplan.planner.site.pools_today import PoolReplays
-from gpuplan.planner.sizing.pools import COLUMNS as POOLED
 from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.waste_results import (
@@ -60,7 +59,7 @@ from gpuplan.planner.waste.tally import (
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.time import MICROS
 
-COLUMNS = tuple(dict.fromkeys((*BILLED, *POOLED, *REPLAYED, "user", "group", "job_class")))
+COLUMNS = tuple(dict.fromkeys((*BILLED, *REPLAYED, "user", "group", "job_class")))
 SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
