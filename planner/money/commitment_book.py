@@ -49,12 +49,13 @@ class CommitmentBook:
     def chosen(
         self, gpu_types: Iterable[str | None], *, must: bool = True
     ) -> tuple[str | None, ...]:
-        """Return the types of a log that have a price of a commitment.
+        """Return the types of a log that have a price of a commitment: of ``--commit`` where given.
 
         Raises `UsageError` where there is none and there ``must`` be.
         """
         types = tuple(gpu_types)
-        chosen = tuple(name for name in types if self.offers(name))
+        offers = self._prices if self.prices else self.offers
+        chosen = tuple(name for name in types if offers(name))
         if not chosen and types and must:
             if self.prices:
                 self.committed().of(types[0])  # raises: it has no price
@@ -155,8 +156,8 @@ class CommitmentBook:
 
     def _prices(self, gpu_type: str | None) -> tuple[CommitPrice, ...]:
         """Return the prices of ``--commit`` of a type: its own, else those of every type."""
-        means = _name_of((price.gpu_type for price in self.prices), gpu_type, "--commit", self.gpu)
-        return tuple(price for price in self.prices if price.gpu_type == (means or ""))
+        name = self._name_of((price.gpu_type for price in self.prices), gpu_type, "--commit")
+        return tuple(price for price in self.prices if price.gpu_type == (name or ""))
 
     def offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
         """Return the prices that are offered: today's are one only where there is no other."""
@@ -170,7 +171,8 @@ class CommitmentBook:
     def pools(self, gpu_type: str | None) -> list[PaidPool]:
         """Return the pools of the book in force at the end, in the order in which they fill."""
         pools = [p for p in self.book.pools if p.from_us < self.end_us <= p.until_us]
-        return _of_type(pools, gpu_type, self.book.option, self.gpu)
+        name = self._name_of((pool.gpu_type for pool in pools), gpu_type, self.book.option)
+        return [pool for pool in pools if pool.gpu_type == name]
 
     def _on_demand(self, gpu_type: str | None) -> Fraction:
         price = self.on_demand.get(gpu_type)
@@ -188,22 +190,12 @@ class CommitmentBook:
         )
 
     def _price_at_end(self, gpu_type: str | None) -> DatedPrice | None:
-        names = [price.gpu_type for price in self.book.prices]
-        name = _name_of(names, gpu_type, self.book.option, self.gpu)
+        names = (price.gpu_type for price in self.book.prices)
+        name = self._name_of(names, gpu_type, self.book.option)
         dated = () if name is None else self.book.prices_of(name)
         return next((p for p in reversed(dated) if p.from_us < self.end_us), None)
 
-
-def _of_type(
-    pools: Sequence[PaidPool], gpu_type: str | None, option: str, gpu: str | None
-) -> list[PaidPool]:
-    name = _name_of([pool.gpu_type for pool in pools], gpu_type, option, gpu)
-    return [pool for pool in pools if pool.gpu_type == name]
-
-
-def _name_of(
-    names: Iterable[str], gpu_type: str | None, option: str, gpu: str | None
-) -> str | None:
-    """Return which name means a type of the log; jobs that name none are of type ``unknown``."""
-    named = gpu_type or gpu or UNNAMED
-    return match_types(names, [named], option)[named]
+    def _name_of(self, names: Iterable[str], gpu_type: str | None, option: str) -> str | None:
+        """Return which name means a type of the log; jobs that name none are ``unknown``."""
+        named = gpu_type or self.gpu or UNNAMED
+        return match_types(names, [named], option)[named]
