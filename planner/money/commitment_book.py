@@ -22,7 +22,7 @@ from gpuplan.analysis.prices.contracts import (
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
 from gpuplan.planner.money.gpus_in_use import GpusInUse
-from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_book import Prices, pools_in_force
 from gpuplan.planner.money.price_request import Price
 
 
@@ -49,7 +49,7 @@ class CommitmentBook:
     def chosen(
         self, gpu_types: Iterable[str | None], *, must: bool = True
     ) -> tuple[str | None, ...]:
-        """Return the types of a log that have a price of a commitment: of ``--commit`` where given.
+        """Return the types of a log that ``--commit`` names, else those with a commitment.
 
         Raises `UsageError` where there is none and there ``must`` be.
         """
@@ -170,9 +170,7 @@ class CommitmentBook:
 
     def pools(self, gpu_type: str | None) -> list[PaidPool]:
         """Return the pools of the book in force at the end, in the order in which they fill."""
-        pools = [p for p in self.book.pools if p.from_us < self.end_us <= p.until_us]
-        name = self._name_of((pool.gpu_type for pool in pools), gpu_type, self.book.option)
-        return [pool for pool in pools if pool.gpu_type == name]
+        return pools_in_force(self.book, gpu_type or self.gpu or UNNAMED, self.end_us - 1)
 
     def _on_demand(self, gpu_type: str | None) -> Fraction:
         price = self.on_demand.get(gpu_type)
