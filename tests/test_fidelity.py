@@ -83,6 +83,8 @@ def test_a_gpu_type_with_enough_jobs_has_to_stand_alone():
     told = fidelity_of(TodayReplay("easy", 64, whole))
     assert told.verdict == "contradicts" and "H100" in told.why and told.jobs == 100
     assert "waits 0 s (P95 of the jobs on H100), your log 2 h: limits or" in contradiction(told)
+    assert "Use the site's rules: gpuplan calibrate LOG" in contradiction(told, "slurm")
+    assert contradiction(told, "seren").endswith("or from a dump of Kueue.")
     few = Fidelity("contradicts", "w", "easy", 8, 99, 0, 7200, 0, 7200)
     agrees = Fidelity("agrees", "w", "easy", 64, 500, 1, 1, 1, 1)
     assert least_faithful(agrees, [("T4", few)]) is agrees

@@ -25,6 +25,12 @@ OF_KUBERNETES = (
     "The log has no quotas: with a dump of Kueue's objects gpuplan calibrate reads the site's "
     "rules, and whatif and eta replay them"
 )
+OF_OTHERS = (
+    "The log has no rules of its site: gpuplan calibrate reads them from sacct output and "
+    "slurm.conf, or from a dump of Kueue"
+)
+OF_SLURM = ("", "slurm", "swf", "canonical")
+"""Formats of logs that may be of Slurm; empty where the format is not known."""
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 
@@ -66,7 +72,9 @@ def _rules_of_site(source_format: str) -> str:
     """Return how the rules of the site that wrote a log can be replayed."""
     if source_format == "kueue":
         return OF_KUEUE
-    return OF_KUBERNETES if source_format in KUBERNETES else USE_TWIN
+    if source_format in KUBERNETES:
+        return OF_KUBERNETES
+    return USE_TWIN if source_format in OF_SLURM else OF_OTHERS
 
 
 def fidelity_table(fidelity: Fidelity) -> tuple[Table, ...]:

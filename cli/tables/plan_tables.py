@@ -141,7 +141,7 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
 def _elsewhere(results: PlanResults) -> str:
     """Return how much of the GPU time is on spot GPUs and in containers; empty where none is."""
     all_gpus = sum(use.mean_gpus for use in results.markets)
-    parts = []
+    parts: list[str] = []
     for name, where in (("spot", "on spot"), ("serverless", "in containers")):
         gpus = sum(use.mean_gpus for use in results.markets if use.name == name)
         if gpus > 0:

@@ -35,7 +35,7 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sized_policy import sized_policy
 from gpuplan.simkit.time import MICROS
 
-AGREES, CONTRADICTS, UNKNOWN = VERDICTS = ("agrees", "contradicts", "unknown")
+AGREES, CONTRADICTS, UNKNOWN = ("agrees", "contradicts", "unknown")
 SITE_RULES = "the site's rules"
 MOST_LIMITED = 0.2
 """Share of the wait that a log may put down to limits where a model has none."""
@@ -244,7 +244,6 @@ def why_not_today(selection: Selection, provenance: Provenance) -> str:
 
     Args:
         selection: which of its jobs are used, and how they are scaled.
-        provenance: where they come from.
     """
     if provenance.source_format == SYNTHETIC:
         return "it is synthetic, its waits are sampled, and no scheduler made them"

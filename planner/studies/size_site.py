@@ -22,17 +22,22 @@ from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.site.fidelity import Fidelity, unknown
-from gpuplan.planner.site.node_replays import GROUP_OF, SiteTerms, group_mask, today_waits
-from gpuplan.planner.site.node_types import NodesOfType, node_types
-from gpuplan.planner.site.patience import patience_of
-from gpuplan.planner.site.replicas import Chance
+from gpuplan.planner.site.node_replays import (
+    GROUP_OF,
+    NodesOfType,
+    SiteTerms,
+    group_mask,
+    node_types,
+    today_waits,
+)
+from gpuplan.planner.site.replicas import Chance, patience_of
 from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs
 from gpuplan.planner.sizing.search import unclear_of
 from gpuplan.planner.sizing.targets import Target, whole_multiple
 from gpuplan.planner.studies.size_pool import TypeAnswer, results_of
 from gpuplan.planner.studies.size_results import SizeAnswer, SizeResults, SizeToday
 from gpuplan.planner.twin.calibrate import prepared
-from gpuplan.planner.twin.left_out import left_out_notes
+from gpuplan.planner.twin.score import left_out_notes
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
 from gpuplan.simkit.twin.site import SiteCluster
