@@ -35,7 +35,7 @@ def show(study: BillAnswer) -> StudyView:
     notes: tuple[str, ...] = ()
     if results.invoice is not UNSET:
         invoice = results.invoice
-        headline = invoices.invoice_headline(results, invoice, study.runs.running[1])
+        headline = invoices.invoice_headline(results, invoice, study.billed.runs.running[1])
         by_month = invoices.invoice_months_table(results, invoice)
         answer = [by_month, invoices.lines_table(invoice)]
         more = [by_month, *invoices.invoice_details(invoice), *more]

@@ -22,8 +22,7 @@ from gpuplan.cli.tables.size_tables import (
 )
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.size import SizeAnswer
-    from gpuplan.planner.studies.size_results import SizeResults
+    from gpuplan.planner.studies.size_results import SizeAnswer, SizeResults
 
 
 def show(study: SizeAnswer) -> StudyView:

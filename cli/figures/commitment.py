@@ -25,7 +25,7 @@ from gpuplan.cli.formats.units import show_usd
 
 if TYPE_CHECKING:
     from gpuplan.planner.money.commitment import CommitmentResult
-    from gpuplan.planner.studies.size import CommitmentLine
+    from gpuplan.planner.studies.size_results import CommitmentLine
 
 MOST_PANELS = 8
 """GPU types that are drawn."""

@@ -27,8 +27,12 @@ from gpuplan.cli.figures.style import (
 from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.size import CommitmentLine
-    from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
+    from gpuplan.planner.studies.size_results import (
+        CommitmentLine,
+        SizePoint,
+        SizePool,
+        SizeResults,
+    )
 
 LINES = (
     ("p99_wait_s", "P99 wait", "sky"),

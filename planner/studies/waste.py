@@ -13,6 +13,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H, WEEK_S
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.clock import shown_zone
+from gpuplan.analysis.characterize.today import COLUMNS as BILLED
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.site.log import read_site_log
@@ -26,13 +27,11 @@ from gpuplan.analysis.waste.kinds import (
 from gpuplan.analysis.waste.series import OPTIONAL as NODES
 from gpuplan.analysis.waste.series import read_metrics
 from gpuplan.planner.money.bill_today import at_end
-from gpuplan.planner.money.held_runs import COLUMNS as BILLED
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.waste import WasteRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import NO_WAITS, unknown, why_not_today
 from gpuplan.planner.site.pool_replays import fidelity_of_pools
-from gpuplan.planner.sizing.pools import COLUMNS as POOLED
 from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.waste_results import (
@@ -58,7 +57,7 @@ from gpuplan.planner.waste.tally import (
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.time import MICROS
 
-COLUMNS = tuple(dict.fromkeys((*BILLED, *POOLED, *REPLAYED, "user", "group", "job_class")))
+COLUMNS = tuple(dict.fromkeys((*BILLED, *REPLAYED, "user", "group", "job_class")))
 SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
