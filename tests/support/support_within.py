@@ -100,8 +100,8 @@ def _variables(env: dict[str, str]) -> Iterator[None]:
 @contextlib.contextmanager
 def _written_to(out: int, err: int) -> Iterator[None]:
     with (
-        io.TextIOWrapper(open(out, "wb"), encoding="utf-8") as stdout,  # noqa: SIM115
-        io.TextIOWrapper(open(err, "wb"), encoding="utf-8", write_through=True) as stderr,  # noqa: SIM115
+        io.TextIOWrapper(open(out, "wb"), encoding="utf-8") as stdout,
+        io.TextIOWrapper(open(err, "wb"), encoding="utf-8", write_through=True) as stderr,
         contextlib.redirect_stdout(stdout),
         contextlib.redirect_stderr(stderr),
     ):
