@@ -214,6 +214,14 @@ def seren(gpuplan, tmp_path):
 
 
 @pytest.fixture
+def few_resamples(monkeypatch):
+    """Say how sure a plan is by fewer resamples, where a test looks at other things."""
+    from gpuplan.planner.plan.uncertainty import plan_intervals
+
+    monkeypatch.setitem(plan_intervals.__kwdefaults__, "resamples", 4)
+
+
+@pytest.fixture
 def tiny_blocks(monkeypatch):
     """Blocks and chunks of a few bytes, so that small logs have many."""
     from gpuplan.analysis.reading import delimited, records, source

@@ -18,7 +18,11 @@ from gpuplan.planner.plan.program import cost_of
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 from gpuplan.planner.plan.services import ServiceLoad
 
-pytestmark = [pytest.mark.kernels, pytest.mark.compiled]
+pytestmark = [
+    pytest.mark.kernels,
+    pytest.mark.compiled,
+    pytest.mark.usefixtures("few_resamples"),
+]
 HOUR = 3600.0
 BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 

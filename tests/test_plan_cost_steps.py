@@ -15,7 +15,7 @@ from gpuplan.planner.plan.market_use import market_uses
 from gpuplan.planner.plan.replay import RentingTerms, deferred_start_s, replay_plan
 from gpuplan.planner.plan.uncertainty import PlanDollars, plan_intervals
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 HOUR, DAY = 3600.0, 86_400.0
 MONTH_H = 730.5
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)

@@ -5,7 +5,7 @@ import json
 import pytest
 from support_traces import write_trace
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 HOUR = 3600.0
 BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 

@@ -17,7 +17,7 @@ from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.plan_exports.names import plain_names
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 HOUR = 3600.0
 BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 LEVERS = (

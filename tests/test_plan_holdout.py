@@ -25,7 +25,7 @@ from gpuplan.planner.plan.targets import (
 )
 from gpuplan.planner.plan.time_part import TimePart, weights_in
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 HOUR, DAY = 3600.0, 86400.0
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
 BOTH = market(0.9, 1.29)

@@ -18,7 +18,7 @@ from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.purchase import best, purchase
 from gpuplan.planner.plan.uncertainty import plan_intervals
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 HOUR = 3600.0
 BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 TERM = ("--commit", "0.9:1y", "--on-demand", "1.29")

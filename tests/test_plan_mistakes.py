@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from support_traces import START, write_trace
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 HOUR, DAY = 3600.0, 86400.0
 BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 

@@ -4,7 +4,7 @@ import pytest
 from support_plan import headline_of, results_of
 from support_traces import write_trace
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 HOUR, DAY = 3600.0, 86400.0
 MONTH_H = 730.5
 BOTH = ("--commit", "0.9", "--on-demand", "1.29")
