@@ -86,7 +86,7 @@ def arrays(drawn):
     return job_arrays(in_memory(jobs).jobs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS, st.integers(1, 20), st.integers(0, 99))
 def test_resamples_have_the_statistics_of_their_rows(drawn, block, seed):
     jobs = arrays(drawn)

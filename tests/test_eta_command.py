@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from gpuplan.cli.tables.eta_tables import an
-from gpuplan.planner.studies import eta as eta_study
 from tests.support.support_eta import (
     DAY,
     MONDAY,
@@ -20,17 +19,9 @@ from tests.support.support_eta import (
     write_twin,
 )
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("few_forecasts")]
 AT = MONDAY + 28 * DAY
 ASKED = ("--gpus", "4", "--limit", "1h", "--user", "ann", "--partition", "gpu")
-
-
-@pytest.fixture(autouse=True)
-def few_tests(monkeypatch):
-    """Forecasts of fewer jobs, of fewer replays each, tell how good forecasts are."""
-    monkeypatch.setattr(eta_study, "ALL_JOBS", 60)
-    monkeypatch.setattr(eta_study, "QUICK_JOBS", 25)
-    monkeypatch.setattr(eta_study, "QUICK_REPLAYS", 20)
 
 
 @pytest.fixture

@@ -158,7 +158,7 @@ CELLS = st.text(st.sampled_from('ab,"\r\n é'), max_size=6)
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=12))
 def test_quoted_cells_come_back_as_they_were(tmp_path, tiny_blocks, rows):

@@ -26,11 +26,10 @@ from gpuplan.planner.quota_twin.instant import quota_instant
 from gpuplan.planner.quota_twin.start_replays import NewWorkload, quota_start_replays
 from gpuplan.planner.requests.eta import EtaRequest
 from gpuplan.planner.site.eta import start_times
-from gpuplan.planner.studies import eta as eta_study
 from gpuplan.planner.studies.eta import eta
 from gpuplan.simkit.quota.site import PodSet
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("few_forecasts")]
 
 RUN = 1000
 GPU = "nvidia.com/gpu"
@@ -134,14 +133,6 @@ def test_more_gpus_never_start_sooner_alone(tmp_path):
     tables = quota_start_replays(instant, model, "quotas", new)
     waits = [start_times(tables, at, 20, 0) for at in range(3)]
     assert (waits[0] <= waits[1]).all() and (waits[1] <= waits[2]).all()
-
-
-@pytest.fixture(autouse=True)
-def few_tests(monkeypatch):
-    """Forecasts of fewer jobs, of fewer replays each, tell how good forecasts are."""
-    monkeypatch.setattr(eta_study, "ALL_JOBS", 80)
-    monkeypatch.setattr(eta_study, "QUICK_JOBS", 30)
-    monkeypatch.setattr(eta_study, "QUICK_REPLAYS", 20)
 
 
 @pytest.fixture(scope="module")

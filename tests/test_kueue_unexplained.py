@@ -48,6 +48,7 @@ def told(gpuplan, *words):
     return " ".join(out.split())
 
 
+@pytest.mark.usefixtures("few_forecasts")
 def test_every_answer_says_so_first(gpuplan, unexplained):
     dump, twin = unexplained
     text = told(gpuplan, "calibrate", dump, "-o", twin)

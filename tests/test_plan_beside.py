@@ -65,7 +65,7 @@ steps = st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 9)), min_size=1, m
 
 
 @given(steps, st.integers(1, 40), st.floats(1, 500))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_load_that_repeats_is_exact_in_every_bin(drawn, count, window):
     lengths, gpus = (np.array(column, float) for column in zip(*drawn, strict=True))
     time_s = np.concatenate(([0.0], np.cumsum(lengths)[:-1]))
@@ -91,7 +91,7 @@ def test_services_are_demand_that_costs_what_its_gpus_cost():
 
 
 @given(steps, st.integers(1, 40), st.floats(1, 500))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_intervals_add_up_to_whole_gpus_in_every_bin(drawn, count, window):
     lengths, gpus = (np.array(column, float) for column in zip(*drawn, strict=True))
     time_s = np.concatenate(([0.0], np.cumsum(lengths)[:-1]))
