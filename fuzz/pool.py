@@ -17,6 +17,7 @@ from typing import Any
 
 from fuzz.privileges import Rights
 from fuzz.run import Result
+from gpuplan.cli.app.console import THREADS
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_CPU_S = 10.0
@@ -51,6 +52,7 @@ class Worker:
             "TMPDIR": str(self.base / "tmp"),
             "NUMBA_CACHE_DIR": str(self.kernels),
             "POLARS_MAX_THREADS": "2",
+            **dict.fromkeys(THREADS, "1"),  # as the command line sets them
             "PYTHONPATH": str(ROOT),
             "PYTHONDONTWRITEBYTECODE": "1",
             "PYTHONUTF8": "1",

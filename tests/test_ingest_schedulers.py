@@ -102,7 +102,11 @@ def gavel_with(tmp_path, text, rates, worker):
     return pl.read_parquet(trace), provenance
 
 
-@pytest.mark.parametrize("rates", [RATES, RATES_JSON, gzip.compress(RATES_JSON.encode())])
+@pytest.mark.parametrize(
+    "rates",
+    [RATES, RATES_JSON, gzip.compress(RATES_JSON.encode())],
+    ids=["csv", "json", "json in gzip"],
+)
 def test_gavel_durations_from_throughputs(tmp_path, rates):
     jobs, provenance = gavel_with(tmp_path, GAVEL_SHORT, rates, "v100")
     assert jobs["duration_s"].to_list() == [3000.0, None]  # 120000 / 40; no LM on 12 GPUs

@@ -60,6 +60,11 @@ def test_jobs_that_did_not_run_are_left_out_and_the_window_ends_with_the_last_jo
     assert jobs.recorded_s.tolist() == [100.0, 5020.0]
 
 
+def test_jobs_still_running_are_planned_and_counted():
+    jobs = jobs_from([0, 10], [3600, 1800], [1, 4], state=["completed", "running"])
+    assert (jobs.size, jobs.still_running) == (2, (1, 2.0))
+
+
 def test_labels_are_job_classes_or_groups_or_one():
     both = {"job_class": [None, "x"], "group": ["g", "h"]}
     arrays = ([0, 1], [60, 60], [1, 1])

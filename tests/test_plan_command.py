@@ -1,6 +1,7 @@
 """``gpuplan plan``: from a log and prices to what to buy, in words and in JSON, and mistakes."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,6 +70,15 @@ def test_the_answer_leads_with_what_it_is_not(gpuplan, steps):
     )
     assert "left out" not in err
     assert "Where jobs run" in gpuplan("plan", steps, *BOTH, "--full")[1]
+
+
+def test_a_plan_says_how_much_of_it_is_of_jobs_still_running(gpuplan):
+    log = Path(__file__).parents[1] / "sample_traces/kueue/workloads.json"
+    err = " ".join(gpuplan("plan", log)[2].split())
+    assert (
+        "3 jobs still running: in the plan and in today's time with the 1,043 GPU-hours so far "
+        "(16.4% of all)" in err
+    )
 
 
 def test_every_lever_is_used_and_worth_something(gpuplan, steps):

@@ -265,6 +265,7 @@ SMALL = answer(*(series(UTIL, "n1", gpu, every(STEP, 0, 10 * HOUR, 50)) for gpu 
         gzip.compress(SMALL.encode()),
         SMALL.replace('"50"', "50"),
     ],
+    ids=["indented", "two", "the results alone", "with warnings", "in gzip", "bare numbers"],
 )
 def test_answers_may_be_written_in_many_ways(tmp_path, text):
     assert only(summary_of(tmp_path, DAY, text))["gpu_util_mean"] == 50

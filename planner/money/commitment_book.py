@@ -29,7 +29,7 @@ class CommitmentBook:
     """Prices, owned GPUs and commitments by GPU type, as they are at one instant.
 
     Attributes:
-        prices: of ``--commit``; without any, the commitments of the book are looked at.
+        prices: of ``--commit``; a type without one may renew the commitments of the book.
         on_demand: of ``--on-demand``; a type without one takes that of the book.
         book: owned GPUs, commitments and dated prices.
         end_us: the instant, the end of the history, microseconds since 1970.
@@ -71,7 +71,7 @@ class CommitmentBook:
 
     def committed_price(self, gpu_type: str | None) -> Price:
         """Return the price of a committed GPU-hour of a chosen type."""
-        source = "--commit" if self.prices else self.book.option
+        source = "--commit" if self._prices(gpu_type) else self.book.option
         return Price(float(self.offers(gpu_type)[0].usd_per_gpu_h), gpu_type, source)
 
     def on_demand_price(self, gpu_type: str | None, *, must: bool) -> Price | None:
@@ -148,8 +148,8 @@ class CommitmentBook:
 
     def offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
         """Return the prices that are offered: today's are one only where there is no other."""
-        if self.prices:
-            prices = self._prices(gpu_type)
+        prices = self._prices(gpu_type)
+        if prices:
             offered = [price for price in prices if price.gpus is None] or prices
             return tuple(price.offer for price in offered)
         committed = [pool for pool in self.pools(gpu_type) if pool.market == COMMITTED]

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.history.jobs import BY
+from gpuplan.analysis.history.runs import IS_RUNNING
 from gpuplan.analysis.trace.trace import Trace, read_condition
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
@@ -86,6 +87,7 @@ class PlannedJobs:
         is_spot: whether each may run on spot GPUs.
         is_deferred: whether each may wait for idle GPUs that are paid for.
         left_out: jobs of the log that did not run, or held no GPU.
+        still_running: jobs whose run time is only what the log saw of it, and their GPU-hours.
         labelled_by: column of the labels; ``all`` for one label.
         begin_us: the first submission, microseconds since 1970.
     """
@@ -99,6 +101,7 @@ class PlannedJobs:
     is_spot: BoolArray
     is_deferred: BoolArray
     left_out: int = 0
+    still_running: tuple[int, float] = (0, 0.0)
     labelled_by: str = ALL
     begin_us: int = 0
 
@@ -169,6 +172,7 @@ def jobs_of_trace(
     waits = (
         kept["queue_s"] if "queue_s" in kept.columns else pl.repeat(None, kept.height, eager=True)
     )
+    running = kept.filter(IS_RUNNING)
     planned = PlannedJobs(
         submit_s=(submit_us - submit_us[0]) / MICROS,
         run_s=kept["duration_s"].cast(pl.Float64).to_numpy(),
@@ -179,6 +183,10 @@ def jobs_of_trace(
         is_spot=is_spot & ~is_deferred,
         is_deferred=is_deferred,
         left_out=jobs.height - kept.height,
+        still_running=(
+            running.height,
+            float((running["num_gpus"] * running["duration_s"]).sum()) / HOUR_S,
+        ),
         labelled_by=labelled_by,
         begin_us=int(submit_us[0]),
     )

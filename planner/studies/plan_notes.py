@@ -66,6 +66,13 @@ def plan_notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> li
         )
     if jobs.left_out:
         notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
+    running, running_h = jobs.still_running
+    if running:
+        share = running_h * HOUR_S / float(jobs.gpu_s.sum())
+        notes.append(
+            f"{counted(running, 'job')} still running: in the plan and in today's time with the "
+            f"{running_h:,.0f} GPU-hours so far ({share:.1%} of all)"
+        )
     lacking = int(np.isnan(jobs.wait_s).sum())
     if lacking:
         notes.append(
