@@ -53,11 +53,12 @@ def contradiction(fidelity: Fidelity, source_format: str = "") -> str:
     if replayed_s is None or recorded_s is None:  # as long by chance
         why = f"{fidelity.why[:1].upper()}{fidelity.why[1:]}"
         return f"{why}: nothing is recommended. {step}."
+    jobs = f" of the jobs on {fidelity.gpu_type}" if fidelity.gpu_type else ""
     return (
         f"A replay of today's {fidelity.cluster_gpus:,} GPUs"
         f"{'' if fidelity.policy is None else f' under {fidelity.policy}'} waits "
-        f"{show_duration(replayed_s)} ({name}), your log {show_duration(recorded_s)}: "
-        f"{fidelity.why}. {step}."
+        f"{show_duration(replayed_s)} ({name}{jobs}), your log {show_duration(recorded_s)}: "
+        f"{fidelity.cause}. {step}."
     )
 
 

@@ -151,9 +151,12 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         todays_usd = None if billed is None else billed.usage.usd_per_month
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     answers = [
-        PoolAnswer(request, pool, prices.of_cluster(pool.gpu_type), plan, is_one=len(pools) == 1)
+        PoolAnswer(
+            request, pool, prices.of_cluster(pool.gpu_type), plan, is_one=len(pools) == 1,
+            paid=prices.prices.pools(pool.gpu_type),
+        )
         for pool, plan in zip(pools, plans, strict=True)
-    ]
+    ]  # fmt: skip
     fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
     source_format = trace.provenance.source_format
     fidelity = named_for(fidelity, has_partitions=source_format not in KUBERNETES)
