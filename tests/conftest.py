@@ -23,10 +23,11 @@ sys.path[:0] = [str(ROOT / "tests/support"), str(ROOT / "tests")]
 limit_threads()  # as the command line does, before a test loads NumPy
 
 # Kernels that compile make many objects and few cycles: looking for these less often saves a tenth.
-gc.set_threshold(20_000, 20, 20)
+gc.set_threshold(100_000, 20, 20)
 
-# The same examples each time: a run says something of the change, not of its luck.
-settings.register_profile("same", derandomize=True, deadline=None)
+# The same examples each time: a run says something of the change, not of its luck. Of laws that
+# held for months 50 examples find what 100 do; the slow tests say how many theirs take.
+settings.register_profile("same", derandomize=True, deadline=None, max_examples=50)
 settings.load_profile("same")
 
 
@@ -211,6 +212,24 @@ def seren(gpuplan, tmp_path):
     from support_pareto import write_seren
 
     return write_seren(gpuplan, tmp_path)
+
+
+@pytest.fixture
+def few_forecasts(monkeypatch):
+    """Tell how good forecasts of starts are by fewer jobs, with fewer replays of each."""
+    from gpuplan.planner.studies import eta
+
+    monkeypatch.setattr(eta, "ALL_JOBS", 80)
+    monkeypatch.setattr(eta, "QUICK_JOBS", 30)
+    monkeypatch.setattr(eta, "QUICK_REPLAYS", 20)
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Say how sure a plan is by fewer resamples, where a test looks at other things."""
+    from gpuplan.planner.plan.uncertainty import plan_intervals
+
+    monkeypatch.setitem(plan_intervals.__kwdefaults__, "resamples", 4)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ JOBS = st.lists(
 INSTANCES = given(JOBS, RULES, st.sampled_from([0.5, 1.0, 30.0]), st.integers(0, 3))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @INSTANCES
 def test_the_kernel_agrees_with_its_twin_event_for_event(drawn, rules, unit, seed):
     check_agreement(drawn, rules, unit, seed)

@@ -324,7 +324,7 @@ def build(drawn):
     return Workload.from_seconds(submit, service, gpus, submit + service * (1 + slack))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(JOBS, RULES, st.integers(0, 3))
 def test_the_kernel_agrees_with_its_twin_in_a_market_that_changes(drawn, rules, seed):
     workload = build(drawn)
@@ -334,7 +334,7 @@ def test_the_kernel_agrees_with_its_twin_in_a_market_that_changes(drawn, rules, 
         assert found[part] == getattr(twin, part), part
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS, RULES, st.integers(0, 3))
 def test_laws_of_a_market_that_changes(drawn, rules, seed):
     workload = build(drawn)

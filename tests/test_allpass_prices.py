@@ -100,7 +100,7 @@ def test_availability_alone_has_no_prices():
 DAY = [vast(h, 1.0 + h, 1 + h) for h in range(4)]  # 4 hours: n offers at n dollars
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 4 * 3600 - 1), st.integers(0, 12 * 3600))
 def test_a_market_of_the_calendar_is_the_table_read_round(first_s, later_s):
     found = with_prices({}, book(DAY), START + first_s * 1_000_000)

@@ -31,7 +31,7 @@ def build(drawn):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS, st.sampled_from([0.0, 1.0, 60.0, 299.5, 2500.0, np.inf]), st.sampled_from([None, 2]))
 def test_it_is_the_formula_and_what_the_simulation_bills_to_jobs(drawn, threshold, capacity):
     work = build(drawn)
@@ -86,7 +86,7 @@ def test_it_is_the_whole_bill_where_nobody_queues_and_no_worker_idles():
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS, st.sampled_from([0.0, 2.0, 50.0]))
 def test_no_threshold_beats_the_best_one(drawn, value_of_time):
     form = ski_rental(build(drawn), ONE_PRICE, value_of_time)
@@ -103,7 +103,7 @@ def test_time_that_is_dear_keeps_jobs_serverless():
     assert ski_rental(work, ONE_PRICE, value_of_time=100.0).best_s() == 6000
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.floats(0.0, 1e6))
 def test_the_competitive_threshold_costs_at_most_twice_hindsight(duration):
     form = ski_rental(Workload.from_seconds([0], [duration], [1], [0]), ONE_PRICE)
@@ -135,7 +135,7 @@ def test_jobs_may_differ_in_what_leaving_takes():
     assert form.cost_usd(150.0) == pytest.approx(attributable)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS, st.sampled_from([0.0, 2.0, 50.0]))
 def test_below_the_break_even_threshold_nothing_is_saved(drawn, value_of_time):
     form = ski_rental(build(drawn), ONE_PRICE, value_of_time)

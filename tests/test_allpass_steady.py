@@ -112,7 +112,7 @@ def check_every_tick_alike(drawn, rules, seed):
 INSTANCES = given(JOBS, RULES, st.integers(0, 3))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @INSTANCES
 def test_a_run_is_the_one_in_which_every_tick_is_taken(drawn, rules, seed):
     check_every_tick_alike(drawn, rules, seed)

@@ -38,7 +38,7 @@ def instances(draw):
 
 
 workloads = st.composite(instances)()
-laws = settings(max_examples=60, deadline=None)
+laws = settings(max_examples=30, deadline=None)
 
 
 def test_one_class_mixes_its_two_widths():

@@ -189,7 +189,7 @@ def instances(draw, least=0):
     return submit, path_of, work, paths_of(*paths), rules, draw(st.integers(1, 20))
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(instances())
 def test_kernel_and_twin_agree(instance):
     agree(*instance)
@@ -250,7 +250,7 @@ def agree(submit, path_of, work, paths, rules, billing_us):
         assert time == levels.get(level, 0) + extra
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(instances())
 def test_laws_of_every_replay(instance):
     submit, path_of, work, paths, rules, billing_us = instance

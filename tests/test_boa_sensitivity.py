@@ -125,7 +125,7 @@ def scv_by_matrices(p):
     return second / first**2 - 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(*[st.floats(0.01, 50)] * 2, *[st.floats(0.01, 20)] * 2)
 def test_closed_form_of_the_scv(low, more, leave_high, leave_low):
     process = Mmpp2(low + more, low, leave_high, leave_low)
@@ -138,7 +138,7 @@ def test_scv_of_known_processes():
     assert Mmpp2(4.0, 0.0, 1.0, 3.0).scv == pytest.approx(1 + 2 * 4 * 1 / 16)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.floats(0.01, 1e3), st.floats(1, 40), st.floats(0.02, 0.9), st.floats(1.0, 50))
 def test_process_of_a_wanted_scv(rate, scv, share, spare):
     least_jobs = max((scv - 1) / (2 * (1 - share) ** 2), 0.1)

@@ -48,7 +48,7 @@ def drawn_frame(drawn):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS)
 def test_load_agrees_with_counting_second_by_second(drawn):
     found = summary(drawn_frame(drawn))["load"]
@@ -76,7 +76,7 @@ def test_load_agrees_with_counting_second_by_second(drawn):
     assert [b["mean_jobs"] for b in found["timeline"]] == pytest.approx(running, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS)
 def test_laws_of_shares(drawn):
     found = summary(drawn_frame(drawn), top=2)

@@ -211,7 +211,7 @@ def test_whole_nodes_that_let_nobody_wait():
 
 
 @pytest.mark.compiled
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 9), st.integers(1, 9), st.integers(1, 11)), min_size=1),
     st.sampled_from(list(SCHEDULERS)),

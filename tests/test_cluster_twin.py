@@ -89,7 +89,7 @@ def rows(run):
 
 
 @pytest.mark.compiled
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(cases())
 def test_the_kernel_does_what_its_twin_does(case):
     assert rows(run_cluster(*case)) == run_twin(*case)
@@ -102,7 +102,7 @@ def test_the_kernel_does_what_its_twin_does_in_thousands_of_cases(case):
     assert rows(run_cluster(*case)) == run_twin(*case)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     workloads(most=30),
     st.sampled_from(["attained", "attained_gpu"]),
@@ -115,7 +115,7 @@ def test_the_queues_of_the_published_simulator_do_what_their_twin_does(workload,
 
 
 @pytest.mark.compiled
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(cases(most=30))
 def test_laws_of_every_schedule(case):
     run, cluster = run_cluster(*case), case[1]
@@ -133,7 +133,7 @@ def test_laws_of_every_schedule(case):
 
 
 @pytest.mark.compiled
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases(most=20))
 def test_no_gpu_is_held_twice_and_none_is_idle_that_a_waiting_job_could_have(case):
     check_who_holds(case)
@@ -212,7 +212,7 @@ def static_key(cluster, workload):
 
 
 @pytest.mark.compiled
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(workloads(most=30), clusters())
 def test_least_time_left_first_is_best_on_one_gpu(workload, cluster):
     alone = replace_gpus(workload)
@@ -225,7 +225,7 @@ def test_least_time_left_first_is_best_on_one_gpu(workload, cluster):
 
 
 @pytest.mark.compiled
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(workloads(most=8))
 def test_nearest_deadline_first_meets_every_deadline_that_can_be_met(workload):
     alone = replace(replace_gpus(workload), checkpoint_us=None, restore_us=None)

@@ -62,7 +62,7 @@ def written(folder, rows, route):
     return folder / "in.csv", IngestOptions(names)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(list(CANONICAL)),
     st.lists(st.one_of(st.sampled_from(TEXTS), NUMBERS.map(repr)), min_size=1, max_size=6),
@@ -102,7 +102,7 @@ def test_a_cell_out_of_range_is_rejected_with_its_reason(tmp_path, column, value
     assert rejects["column"].to_list() == [f"my_{column}" if route == "map" else column]
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from([name for name, kind in CANONICAL.items() if kind.is_numeric()]),
     st.one_of(NUMBERS, st.none(), st.integers(-(2**63), 2**64 - 1)),

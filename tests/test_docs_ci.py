@@ -1,4 +1,7 @@
-"""The examples for CI services run as they stand, with stand-ins for pip and git alone."""
+"""The examples for CI services run as they stand, with stand-ins for pip and git alone.
+
+The slow tests start gpuplan itself; the others answer its calls in this process.
+"""
 
 import json
 import os
@@ -12,6 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from support_within import run_script
 
 yaml = pytest.importorskip("yaml", reason="PyYAML comes with the dev extra")
 ROOT = Path(__file__).parents[1]
@@ -25,7 +29,8 @@ gates.fail_if = "pareto.jobs > {most}"
 
 
 TOKEN = "token-of-the-test"
-
+STARTS_ITSELF = "GPUPLAN_TEST_STARTS_ITSELF"
+"""Variable with which scripts start gpuplan in processes of its own."""
 
 LISTS = ("/repos/acme/plan/issues/12/comments", "/projects/7/merge_requests/12/notes")
 EDITS = {
@@ -153,7 +158,7 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch, cache):
+def project(tmp_path, monkeypatch, cache, request):
     """A checkout with the base branch in base, and commands that do nothing for pip and git."""
     tools = tmp_path / "tools"
     for folder in (tools, tmp_path / "base", tmp_path / "ci"):
@@ -165,6 +170,8 @@ def project(tmp_path, monkeypatch, cache):
     path = (str(tools), str(Path(sys.executable).parent), os.environ["PATH"])
     monkeypatch.setenv("PATH", os.pathsep.join(path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    if request.node.get_closest_marker("slow"):
+        monkeypatch.setenv(STARTS_ITSELF, "1")
     for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITLAB_CI", "GITLAB_TOKEN", "GPUPLAN"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
@@ -181,17 +188,16 @@ def run(project, steps):
     for script, when, may_fail, variables in steps:
         if code and when != "always()":
             continue
-        shell = ["bash", "-e", "-o", "pipefail", "-c", script]
-        done = subprocess.run(
-            shell,
-            cwd=project,
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        code = code or (0 if may_fail else done.returncode)
-        said += done.stdout + done.stderr
+        options, env = ("-e", "-o", "pipefail"), {**os.environ, **variables}
+        if STARTS_ITSELF in env:
+            pipes = {"capture_output": True, "text": True}
+            shell = ["bash", *options, "-c", script]
+            done = subprocess.run(shell, cwd=project, env=env, **pipes, check=False)
+            ended, out, err = done.returncode, done.stdout, done.stderr
+        else:
+            ended, out, err = run_script(script, project, env, *options)
+        code = code or (0 if may_fail else ended)
+        said += out + err
     return code, said
 
 

@@ -19,7 +19,7 @@ from tests.support.support_eta import (
     write_twin,
 )
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("few_forecasts")]
 AT = MONDAY + 28 * DAY
 ASKED = ("--gpus", "4", "--limit", "1h", "--user", "ann", "--partition", "gpu")
 

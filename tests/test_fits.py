@@ -141,7 +141,7 @@ def test_no_other_mixture_near_the_fit_is_more_likely():
         assert sample.average(other.log_density(sample.value)) < best
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.floats(1e-3, 1e7), min_size=3, max_size=40),
     st.lists(st.tuples(st.floats(0.01, 1), st.floats(1e-3, 1e6)), min_size=1, max_size=3),

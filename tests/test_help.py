@@ -162,6 +162,7 @@ MADE_FIRST = {
         for name in COMMANDS
     ],
 )
+@pytest.mark.usefixtures("few_forecasts")
 def test_the_example_of_a_command_runs(gpuplan, folder, name):
     for words in MADE_FIRST.get(name, []):
         assert gpuplan(*words)[0] == 0

@@ -126,7 +126,7 @@ def most_held(runs):
     return max(sum(g for _, _, s, e, g in runs if s <= t < e) for t in times)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(logs(), st.integers(0, 60_000), st.integers(1, 60_000))
 def test_gpu_seconds_of_the_runs_are_those_of_history_and_bill(tmp_path_factory, runs, begin, last):
     folder = tmp_path_factory.mktemp("log")

@@ -91,7 +91,7 @@ def drawn(jobs, rules, seed):
 
 @pytest.mark.compiled
 @pytest.mark.kernels
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(JOBS, RULES, st.integers(0, 3))
 def test_the_kernel_agrees_with_the_twin(jobs, rules, seed):
     work, draws = drawn(jobs, rules, seed)
@@ -102,7 +102,7 @@ def test_the_kernel_agrees_with_the_twin(jobs, rules, seed):
 
 @pytest.mark.compiled
 @pytest.mark.kernels
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(JOBS, RULES, st.integers(0, 3))
 def test_laws(jobs, rules, seed):
     rules = replace(rules, threshold_s=0, queue_order="submission")

@@ -147,7 +147,7 @@ def rows_in(data: bytes) -> int:
     return sum(bool(line.strip()) for line in data.split(b"\n"))
 
 
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=12, deadline=None)
 @pytest.mark.parametrize("log", LOGS)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damage_never_breaks_the_account(tmp_path_factory, log, seed):
@@ -183,7 +183,7 @@ def parquet(tmp_path_factory) -> bytes:
     return ingest_text(folder, LOGS["seren"][2])[1].output.read_bytes()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_damaged_parquet_files(tmp_path_factory, parquet, seed):
     rng = random.Random(seed)

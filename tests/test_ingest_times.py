@@ -82,7 +82,7 @@ OFFSETS = st.integers(-14 * 4, 14 * 4).map(lambda quarters: timedelta(minutes=15
 MOMENTS = st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(MOMENTS, OFFSETS, st.sampled_from("T ")), min_size=1, max_size=20))
 def test_what_python_writes_is_read_back(drawn):
     cells = [

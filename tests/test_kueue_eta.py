@@ -29,7 +29,7 @@ from gpuplan.planner.site.eta import start_times
 from gpuplan.planner.studies.eta import eta
 from gpuplan.simkit.quota.site import PodSet
 
-pytestmark = pytest.mark.compiled
+pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("few_forecasts")]
 
 RUN = 1000
 GPU = "nvidia.com/gpu"

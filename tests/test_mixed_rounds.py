@@ -55,7 +55,7 @@ ROUNDS = st.tuples(
 
 
 @given(ROUNDS, st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_round_is_the_best_of_all_allocations(drawn, exact):
     gpus, jobs = np.array(drawn[0]), drawn[1]
     width = np.array([w for w, _ in jobs])
@@ -257,7 +257,7 @@ def test_a_job_that_comes_as_a_round_begins_can_run_in_it():
 
 
 @given(st.integers(0, 2**20))
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_runs_agree_with_a_slow_twin(seed):
     rng = np.random.default_rng(seed)
     n, restart_s = int(rng.integers(2, 9)), float(rng.choice([30.0, 200.0, 400.0]))

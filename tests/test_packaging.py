@@ -90,7 +90,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     programs = home / ("Scripts" if os.name == "nt" else "bin")
     python = programs / "python"
     pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
-    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, cwd=home)
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", wheel, cwd=home)
     packages = Path(
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=home).strip()
     )

@@ -24,7 +24,7 @@ def test_jobs_are_given_out_by_largest_remainder():
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=6), st.integers(1, 200))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_beginning_has_about_the_shares(parts, jobs):
     share = np.array(parts) / sum(parts)
     route = apportion(share, jobs)

@@ -18,7 +18,11 @@ from gpuplan.planner.plan.levers import rented_usd_per_h
 from gpuplan.planner.plan.program import cost_of
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 
-pytestmark = [pytest.mark.kernels, pytest.mark.compiled]
+pytestmark = [
+    pytest.mark.kernels,
+    pytest.mark.compiled,
+    pytest.mark.usefixtures("few_resamples"),
+]
 
 
 @pytest.fixture
@@ -54,7 +58,7 @@ steps = st.lists(st.tuples(st.floats(0.1, 50), st.integers(0, 9)), min_size=1, m
 
 
 @given(steps, st.integers(1, 40), st.floats(1, 500))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_load_that_repeats_is_exact_in_every_bin(drawn, count, window):
     lengths, gpus = (np.array(column, float) for column in zip(*drawn, strict=True))
     time_s = np.concatenate(([0.0], np.cumsum(lengths)[:-1]))
@@ -80,7 +84,7 @@ def test_services_are_demand_that_costs_what_its_gpus_cost():
 
 
 @given(steps, st.integers(1, 40), st.floats(1, 500))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_intervals_add_up_to_whole_gpus_in_every_bin(drawn, count, window):
     lengths, gpus = (np.array(column, float) for column in zip(*drawn, strict=True))
     time_s = np.concatenate(([0.0], np.cumsum(lengths)[:-1]))

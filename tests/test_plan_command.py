@@ -11,7 +11,7 @@ from support_traces import write_trace
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.studies.plan import plan
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 
 
 @pytest.fixture

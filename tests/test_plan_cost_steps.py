@@ -14,7 +14,7 @@ from gpuplan.planner.plan.market_use import cost_steps, market_uses, usd_of
 from gpuplan.planner.plan.replay import RentingTerms, deferred_start_s, replay_plan
 from gpuplan.planner.plan.uncertainty import PlanDollars, plan_intervals
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
 LATER = "job_class = 'later'"
 

@@ -6,7 +6,7 @@ import pytest
 from support_plan import BOTH, HOUR
 from support_traces import write_trace
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 
 
 @pytest.fixture

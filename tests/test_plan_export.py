@@ -18,7 +18,7 @@ from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.plan_exports.class_table import plain_names
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 LEVERS = (
     *("--spot", "job_class = 'b'", "--spot-price", "0.5"),
     *("--serverless", "T4=0.1,A100=9", "--slower", "2x"),

@@ -24,7 +24,7 @@ from gpuplan.planner.plan.targets import (
     write_target,
 )
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
 BOTH = market(0.9, 1.29)
 NOW = TimeTarget("mean_jct", None)

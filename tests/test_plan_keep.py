@@ -27,7 +27,7 @@ from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.purchase import best, purchase
 from gpuplan.planner.plan.uncertainty import plan_intervals
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 TERM = ("--commit", "0.9:1y", "--on-demand", "1.29")
 LEVERS = (
     *("--spot", "job_class = 'b'", "--spot-price", "0.5", "--spot-max", "20%"),

@@ -255,6 +255,7 @@ def test_what_cannot_be_planned_is_said(gpuplan, month):
     assert "spend $" in words
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_a_plan_has_a_picture_a_report_gates_and_a_diff(gpuplan, month, tmp_path):
     folder = tmp_path / "out"
     words = ("--study", "plan", "--set", "plan.commit=0.9", "--set", "plan.on-demand=1.29")
@@ -283,6 +284,7 @@ def test_growth_is_written_in_percent(share, text):
     assert show_growth(share) == text
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_mistakes_about_growth_and_owned_gpus(gpuplan, month):
     def refused(code, *words):
         return refusal_of(gpuplan, code, month, *BOTH, *words)

@@ -241,11 +241,13 @@ def test_where_a_program_begins_never_changes_its_optimum(drawn, defer, draws):
     block = blocks_of(program.columns.bins)
     weights = block_weights(block, np.array(draws) % (block.max() + 1))
     drawn_start = optimum(reweighted(program, weights, block), starts[0]).start
+    others = (program, loose, with_levers(program, {"commitment", "widths"}))
+    fresh = [optimum(other).usd_per_h for other in others]
     for start in (*starts, drawn_start):
         assert start.has_basis
-        for other in (program, loose, with_levers(program, {"commitment", "widths"})):
-            begun, fresh = optimum(other, start), optimum(other)
-            assert begun.usd_per_h == pytest.approx(fresh.usd_per_h, rel=2e-7, abs=1e-9)
+        for other, usd_per_h in zip(others, fresh, strict=True):
+            begun = optimum(other, start)
+            assert begun.usd_per_h == pytest.approx(usd_per_h, rel=2e-7, abs=1e-9)
 
 
 @given(

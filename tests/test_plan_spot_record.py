@@ -16,7 +16,7 @@ from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.spot_record import joined, losses_per_s, spot_record
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 BEGIN_US = round(ORIGIN.timestamp() * 1e6)
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
 

@@ -8,7 +8,7 @@ import pytest
 from support_plan import DAY, HOUR
 from support_traces import write_trace
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 BOTH = ("--commit", "0.9", "--on-demand", "1.29", "--holdout", "0%")
 
 

@@ -4,7 +4,7 @@ import pytest
 from support_plan import BOTH, DAY, HOUR, MONTH_H, headline_of, results_of
 from support_traces import write_trace
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 TODAY = """
 [[commitment]]
 gpu_type = "A100"

@@ -12,7 +12,7 @@ from gpuplan.cli.tables.plan_tables import over_budget, saving_between
 from gpuplan.planner.plan.confirmation import failures
 from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("few_resamples")]
 PRICES = ("--commit", "1.2", "--on-demand", "1.29", "--provision-delay", "0")
 OWNED = (*PRICES, "--owned", "A100=2")
 

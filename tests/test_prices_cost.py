@@ -155,7 +155,7 @@ job_rows = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(drawn=job_rows, price=st.floats(0.01, 50), change=st.booleans(), n=st.integers(1, 30))
 def test_a_constant_price_costs_gpu_hours_times_price(drawn, price, change, n):
     rows = [(h, "aws", "L4", "z", "spot", price) for h in range(n)]
@@ -170,7 +170,7 @@ def test_a_constant_price_costs_gpu_hours_times_price(drawn, price, change, n):
         assert least.cost_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     drawn=job_rows,
     series=st.lists(
@@ -204,7 +204,7 @@ def test_each_hours_cheapest_is_of_those_known_in_it(drawn, series):
     assert [least.cost_usd for least in cost.cheapest_each_hour] == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(drawn=job_rows, first=st.integers(-3, 10), n=st.integers(1, 40))
 def test_gpu_hours_by_hour_agree_with_a_sum_over_jobs(drawn, first, n):
     trace = jobs(*drawn)

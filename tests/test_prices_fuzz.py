@@ -59,7 +59,7 @@ def test_whole_files_are_counted_whole(tmp_path, name):
     assert result.provenance.rows_kept == result.provenance.rows_read
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(sorted(WHOLE)),
     where=st.floats(0, 1),

@@ -123,7 +123,7 @@ offers = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(sources=st.lists(offers, min_size=1, max_size=4))
 def test_as_many_equal_offers_stay_as_the_source_with_the_most_has(sources):
     frames = [

@@ -84,7 +84,7 @@ def test_regions_and_gpus_are_series_of_their_own():
     assert [s.gpu_type for s in availability_steps(book(rows), gpu="T4")] == ["T4"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     first=st.lists(st.integers(0, 2), min_size=1, max_size=20),
     second=st.lists(st.integers(0, 2), max_size=20),

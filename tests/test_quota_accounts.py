@@ -71,7 +71,7 @@ def test_nothing_to_account():
 
 
 @given(crowds())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_hours_add_up(case):
     run = replay_quota(*case, most_evictions=6)
     books = run.accounts()

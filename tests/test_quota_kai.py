@@ -26,7 +26,7 @@ QUEUES = st.lists(
 
 
 @given(QUEUES, st.integers(0, 40), st.sampled_from([0.0, 1.0]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_queue_gets_more_than_it_requests_and_nothing_is_divided_twice(rows, total, k):
     queues = [KaiQueue(f"q{i}", None, *row[:4]) for i, row in enumerate(rows)]
     requested = np.array([row[4] for row in rows], float)
@@ -91,7 +91,7 @@ PENDING_JOBS = st.lists(
 
 
 @given(PENDING_JOBS, st.integers(1, 3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_node_is_overbooked_and_no_gang_runs_in_part(rows, count):
     queues = [KaiQueue("a", deserved=3), KaiQueue("b", deserved=3, created=1)]
     jobs = [

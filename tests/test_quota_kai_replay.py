@@ -23,7 +23,7 @@ def kai_jobs(rows):
 
 
 @given(lines())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_one_queue_and_node_without_preemption_is_first_fit(line):
     submit, run, gpus = line
     zeros, ones = np.zeros_like(submit), np.ones_like(submit)

@@ -29,7 +29,7 @@ def held(run):
 
 
 @given(lines(), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_one_queue_without_preemption_is_fifo_or_first_fit(line, is_strict):
     submit, run, gpus = line
     site = QuotaSite((gpu_queue("q", 8, strategy="StrictFIFO" if is_strict else "BestEffortFIFO"),))
@@ -42,7 +42,7 @@ def test_one_queue_without_preemption_is_fifo_or_first_fit(line, is_strict):
 
 
 @given(crowds())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_finished_job_runs_its_whole_time_and_an_evicted_one_only_part(case):
     run = replay_quota(*case, most_evictions=6)
     done = run.reason < 0
@@ -76,7 +76,7 @@ def lenders(draw):
 
 
 @given(lenders())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_no_queue_exceeds_its_quota_and_what_it_may_borrow(case):
     site, _ = case
     run = replay_quota(*case, most_evictions=6)
@@ -91,7 +91,7 @@ def test_no_queue_exceeds_its_quota_and_what_it_may_borrow(case):
 
 
 @given(lenders())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_without_evictions_a_cohort_never_exceeds_what_its_queues_have(case):
     site, jobs = case
     members = tuple(
@@ -189,7 +189,7 @@ def used_by(site, run, now):
 
 @pytest.mark.parametrize("may_preempt", [False, True])
 @given(st.data())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_limits_of_nested_cohorts_hold_at_every_start(may_preempt, data):
     site, jobs = data.draw(nested(may_preempt))
     run = replay_quota(site, jobs, most_evictions=6)

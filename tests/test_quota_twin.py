@@ -28,7 +28,7 @@ def agree(case, grace, checkpoint):
 
 
 @given(cases() | crowds(), st.sampled_from([1, 5]), st.sampled_from([0, 7]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_kernel_and_plain_replay_agree_on_every_event(case, grace, checkpoint):
     agree(case, grace, checkpoint)
 

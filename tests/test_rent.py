@@ -86,7 +86,7 @@ STEPS = st.lists(st.lists(prices, max_size=4).map(sorted), min_size=1, max_size=
 
 
 @pytest.mark.kernels
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     STEPS,
     st.integers(1, 5),
@@ -125,7 +125,7 @@ def test_a_pool_that_is_never_smaller_or_larger_pays_the_same(
         np.testing.assert_allclose(getattr(run.rentals, name), getattr(rent, name), atol=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(STEPS, st.integers(1, 6), st.integers(0, 40_000), st.sampled_from(PRICING_RULES))
 def test_where_every_offer_is_cheaper_it_is_never_dearer(steps, workers, held_s, pricing):
     rules = Allpass(market=market(*steps), pricing=pricing, conventional_price=3.0)

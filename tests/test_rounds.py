@@ -35,7 +35,7 @@ def costs(rng, kind, jobs, most):
 
 
 @pytest.mark.kernels
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(0, 2), st.integers(1, 7), st.integers(1, 9))
 def test_allocation_is_the_best_there_is(seed, kind, jobs, most):
     rng = np.random.default_rng(seed)

@@ -100,7 +100,7 @@ def test_the_runs_reach_every_schema(documents):
 
 
 def test_what_is_missing_or_of_a_wrong_type_is_refused(documents):
-    for command, _, document in documents:
+    for command, document in {command: document for command, _, document in documents}.items():
         for key in ("inputs", "results", "parameters", "gpuplan_version"):
             broken = {name: value for name, value in document.items() if name != key}
             assert problems(command, broken, strict=False)

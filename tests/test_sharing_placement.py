@@ -135,7 +135,7 @@ def as_row(drawn):
     return (kind, workers, request, limit, memory, name)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(instance, min_size=1, max_size=14), st.sampled_from(PLACEMENT_POLICIES))
 def test_no_gpu_is_overbooked_and_no_gang_is_torn(drawn, policy):
     rows = [as_row(one) for one in drawn]
@@ -156,7 +156,7 @@ def test_no_gpu_is_overbooked_and_no_gang_is_torn(drawn, policy):
     assert (sums[0] <= 1 + 1e-6).all() and (sums[2] <= 40 + 1e-6).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(instance, min_size=1, max_size=14), st.booleans())
 def test_the_twin_agrees(drawn, affinity):
     rows = [as_row(one) for one in drawn]

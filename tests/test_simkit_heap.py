@@ -12,7 +12,7 @@ PAIRS = st.tuples(st.integers(-50, 50), st.integers(-3, 3))
 
 
 @pytest.mark.kernels
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.one_of(PAIRS, st.none()), max_size=300))
 def test_pushes_and_pops_agree_with_heapq(steps):
     heap, twin = new_heap(), []

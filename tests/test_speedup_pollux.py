@@ -99,7 +99,7 @@ def test_overlap_hides_the_shorter_part():
     assert replace(model, gamma=100.0).at(*one) == pytest.approx([4 / 2**0.01])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     seconds=st.lists(st.floats(0, 2), min_size=5, max_size=5),
     alpha_c=st.floats(0.01, 2),

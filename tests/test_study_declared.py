@@ -127,28 +127,9 @@ def house(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def run(house):
-    """Return what runs the copy and gives its standard output."""
-
-    def call(*words, module="gpuplan.cli"):
-        environment = {**os.environ, "PYTHONPATH": str(house), "COLUMNS": "100"}
-        done = subprocess.run(
-            [sys.executable, "-m", module, *map(str, words)],
-            cwd=house,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    return call
-
-
 LOG = "gpuplan/sample_traces/seren.csv"
 SEVERAL = """
-import json, sys
+import json, runpy, sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from gpuplan.cli.app.main import main
@@ -156,29 +137,57 @@ from gpuplan.cli.app.main import main
 answers = []
 for words in json.loads(sys.argv[1]):
     with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-        code = main(words)
+        if words[0].startswith("gpuplan."):
+            sys.argv = words
+            code = runpy.run_module(words[0], run_name="__main__") and 0
+        else:
+            code = main(words)
     answers.append([code, out.getvalue(), err.getvalue()])
 print(json.dumps(answers))
 """
+SCENARIO = f"""
+[workload]
+trace = "{LOG}"
+[study.headcount]
+of = "group"
+[output]
+dir = "out"
+formats = ["json", "md"]
+"""
+LINES = {
+    "--help": ["--help"],
+    "help": ["headcount", "--help"],
+    "help-all": ["headcount", "--help-all"],
+    "json": ["headcount", LOG, "--least", "2", "--output-format", "json"],
+    "of job": ["headcount", LOG, "--of", "job"],
+    "least 0": ["headcount", LOG, "--least", "0"],
+    "onto the log": ["headcount", LOG, "-o", LOG],
+    "run": ["run", "s.toml"],
+    "report": ["report", LOG, "--study", "headcount", "-o", "page"],
+    "schemas": ["gpuplan.cli.documents.result_schemas"],
+    "manual": ["gpuplan.cli.app.manual"],
+}
 
 
 @pytest.fixture(scope="module")
-def answers(run, house):
-    """Return what runs several command lines in one process: (code, output, errors) of each."""
+def answers(house):
+    """Return the (code, output, errors) of each line and module, all run in one process."""
     (house / "several.py").write_text(SEVERAL)
-
-    def call(*lines):
-        texts = [[str(word) for word in words] for words in lines]
-        return json.loads(run(json.dumps(texts), module="several"))
-
-    return call
+    (house / "s.toml").write_text(SCENARIO)
+    done = subprocess.run(
+        [sys.executable, "-m", "several", json.dumps(list(LINES.values()))],
+        cwd=house,
+        env={**os.environ, "PYTHONPATH": str(house), "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(zip(LINES, json.loads(done.stdout), strict=True))
 
 
 def test_it_has_options_and_help(answers):
-    whole, page, full = (
-        out
-        for _, out, _ in answers(["--help"], ["headcount", "--help"], ["headcount", "--help-all"])
-    )
+    whole, page, full = (answers[line][1] for line in ("--help", "help", "help-all"))
     assert "Count the users or groups of a log." in whole
     assert "--of" in page
     assert "--where" in page
@@ -187,14 +196,15 @@ def test_it_has_options_and_help(answers):
     assert "--least N" in full
 
 
-def test_it_answers_and_its_json_follows_its_schema(run, house):
+def test_it_answers_and_its_json_follows_its_schema(answers, house):
     from jsonschema import Draft202012Validator
 
-    written = json.loads(run("headcount", LOG, "--least", 2, "--output-format", "json"))
+    code, out, err = answers["json"]
+    assert code == 0, err
+    written = json.loads(out)
     assert written["results"]["count"] > 1
     assert written["parameters"]["of"] == "user"
     assert written["parameters"]["least"] == 2
-    run(module="gpuplan.cli.documents.result_schemas")
     path = house / "gpuplan" / "cli" / "schemas" / "headcount.json"
     schema = json.loads(path.read_text())
     Draft202012Validator(schema).validate(written)
@@ -203,24 +213,15 @@ def test_it_answers_and_its_json_follows_its_schema(run, house):
 
 
 def test_bad_values_are_refused(answers):
-    of, least, output = answers(
-        ["headcount", LOG, "--of", "job"],
-        ["headcount", LOG, "--least", 0],
-        ["headcount", LOG, "-o", LOG],
-    )
+    of, least, output = (answers[line] for line in ("of job", "least 0", "onto the log"))
     assert of[0] == 2 and "'job' is not one of 'user', 'group'" in of[2]
     assert least[0] == 2 and "--least" in least[2]
     assert output[0] == 3 and "is the input" in output[2]
 
 
-def test_it_is_in_the_manual_in_a_scenario_and_in_a_report(run, answers, house):
-    assert "## gpuplan headcount" in run(module="gpuplan.cli.app.manual")
-    (house / "s.toml").write_text(
-        f'[workload]\ntrace = "{LOG}"\n\n[study.headcount]\nof = "group"\n\n'
-        '[output]\ndir = "out"\nformats = ["json", "md"]\n'
-    )
-    done = answers(["run", "s.toml"], ["report", LOG, "--study", "headcount", "-o", "page"])
-    assert [code for code, _, _ in done] == [0, 0], done
+def test_it_is_in_the_manual_in_a_scenario_and_in_a_report(answers, house):
+    assert "## gpuplan headcount" in answers["manual"][1]
+    assert [answers[line][0] for line in ("run", "report")] == [0, 0], answers
     (study,) = json.loads((house / "out" / "report.json").read_text())["studies"]
     assert study["parameters"]["of"] == "group"
     assert "Who submits" in (house / "page" / "report.html").read_text()

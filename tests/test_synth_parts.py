@@ -37,7 +37,7 @@ def test_the_mean_in_closed_form_is_the_integral(index):
     assert made.mean_s == pytest.approx(made.at(levels).mean(), rel=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(samples)
 def test_a_fitted_curve_keeps_the_range_and_rises(values):
     sample = np.sort(np.array(values, dtype=float))

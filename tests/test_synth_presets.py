@@ -31,7 +31,7 @@ def test_presets_meet_what_is_published(name, tmp_path):
 def test_states_of_presets_hold_their_published_share_of_the_gpu_time(name, tmp_path):
     files = [tmp_path / f"{seed}.parquet" for seed in range(3)]  # a few long jobs decide
     for seed, path in enumerate(files):
-        synthesize(preset_model(name), Request(100_000, seed, days=300), path)
+        synthesize(preset_model(name), Request(50_000, seed, days=300), path)
     gpu_s = pl.col("duration_s") * pl.col("num_gpus")
     held = pl.concat(map(rows, files)).group_by("state").agg(gpu_s.sum().alias("gpu_s"))
     total = held["gpu_s"].sum()

@@ -203,7 +203,7 @@ def test_a_damaged_file_is_named(ten):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_any_damage_is_told_as_such_or_does_no_harm(ten, tmp_path, data):

@@ -27,7 +27,7 @@ def agree(site, jobs, config):
 
 
 @given(sites(), site_jobs(), configs())
-@settings(max_examples=100)
+@settings(max_examples=50)
 def test_kernel_and_plain_replay_agree_on_everything(site, jobs, config):
     agree(site, jobs, config)
 

@@ -126,7 +126,7 @@ rows_of_jobs = st.lists(
 
 
 @given(rows_of_jobs, st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_spells_cover_each_wait_without_a_gap_or_an_overlap(rows, multifactor):
     jobs = [
         job(number, submit, gpus, run=run, user=user, partition=part)

@@ -526,7 +526,7 @@ def test_the_week_adds_ends_to_the_kinds(birch):
     assert joined["unknown_gpu_h"].sum() <= plain["unknown_gpu_h"].sum()
 
 
-@pytest.mark.parametrize("hours", [-5, -1, 1])
+@pytest.mark.parametrize("hours", [-5, pytest.param(-1, marks=pytest.mark.slow), 1])
 def test_a_log_read_in_the_wrong_zone_is_said(birch, hours):
     log, _ = birch
     shifted = replace(log, jobs=log.jobs.with_columns(

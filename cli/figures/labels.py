@@ -52,6 +52,7 @@ def place_labels(
     *,
     needed: int | None = None,
     near: float = NEAR,
+    is_laid_out: bool = False,
 ) -> None:
     """Label points in order, each at the first place that is free.
 
@@ -68,10 +69,12 @@ def place_labels(
         needed: how many of the first labels are written in any case; None for all. The others
             have no lines to their points, so they are written beside them only.
         near: points up to which a label needs no line to its point.
+        is_laid_out: nothing but labels has changed since labels of another panel were placed.
     """
     figure = axes.figure
     assert isinstance(figure, Figure)
-    lay_out(figure)  # so that pixels are final
+    if not is_laid_out:
+        lay_out(figure)  # so that pixels are final
     scale = figure.dpi / 72
     vertices = axes.transData.transform(line) if len(line) > 1 else np.empty((0, 2))
     centres, inside = axes.transData.transform(points), axes.get_window_extent()

@@ -49,6 +49,11 @@ ZERO_S = 1.0
 """Waits below a second are drawn at the bottom of the axis."""
 
 
+Dots = list[tuple[float, float]]
+Labels = tuple[Axes, Dots, list[str], list[str], Dots]
+"""Arguments of `place_labels`."""
+
+
 @styled
 def draw_size(results: SizeResults, lines: Sequence[CommitmentLine] = ()) -> Figure:
     """Return a panel per GPU type: waits at each size against what the size costs a month.
@@ -75,9 +80,13 @@ def draw_size(results: SizeResults, lines: Sequence[CommitmentLine] = ()) -> Fig
     _legend(figure, is_sized=any(pool.gpus is not None for pool in pools))
     for axes, line, plan in zip(figure.axes[len(pools) :], lines, plans, strict=True):
         draw_commitment(axes, line, plan, is_one=len(lines) == 1)
-    for axes, pool in zip(panels, pools, strict=True):
-        if points := _points(results, pool):
-            _marks(axes, points, pool)
+    labels = [
+        _marks(axes, points, pool)
+        for axes, pool in zip(panels, pools, strict=True)
+        if (points := _points(results, pool))
+    ]
+    for place, of_panel in enumerate(labels):
+        place_labels(*of_panel, is_laid_out=place > 0)
     return figure
 
 
@@ -130,9 +139,11 @@ def _tick(seconds: float) -> str:
     return "1 s or less" if seconds == 1 else show_duration(seconds)
 
 
-def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
-    """Mark the size found and today's, with labels that cross no line."""
-    marks, texts, shades = [], [], []
+def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> Labels:
+    """Mark the size found and today's; return their labels, which are to cross no line."""
+    marks: Dots = []
+    texts: list[str] = []
+    shades: list[str] = []
     for point in points:
         if point.gpus == pool.gpus:
             at = (point.usd_per_month, max(point.p95_wait_s, ZERO_S))
@@ -158,8 +169,8 @@ def _marks(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
     marks.append(at)
     texts.append(name)
     shades.append(INK if wait is None else on_paper(COLOURS["orange"]))
-    lines: list[tuple[float, float]] = []
+    lines: Dots = []
     for key, _, _ in LINES:
         usds = [point.usd_per_month for point in points]
         lines += [(np.nan, np.nan), *zip(usds, _waits(points, key), strict=True)]
-    place_labels(axes, marks, texts, shades, lines)
+    return axes, marks, texts, shades, lines

@@ -69,7 +69,7 @@ class QuotaRun:
         cause: the workload for which it was evicted; -1 where it finished.
         pair, amount: what each run holds: a number of flavor and resource (`QuotaNames`), -1 for
             none, and how much of it; shape (runs, most slots of a workload).
-        names, quotas: of the nodes, flavors and resources.
+        site: what it ran on. ``names``: of its nodes, flavors and resources.
     """
 
     jobs: QuotaJobs
@@ -83,8 +83,13 @@ class QuotaRun:
     cause: IntArray
     pair: IntArray
     amount: IntArray
+    site: QuotaSite
     names: QuotaNames
-    quotas: NodeQuotas
+
+    @property
+    def quotas(self) -> NodeQuotas:
+        """What each node of the site has by itself and may lend."""
+        return node_quotas(self.site, self.names)
 
     def loop(self) -> EvictionLoop | None:
         """Return the workloads that were evicted again and again; None where there are none."""
@@ -163,7 +168,7 @@ def replay_quota(
     return QuotaRun(
         jobs, job, start, end, reason, state.works[:, col.EVICTIONS].copy(),
         np.flatnonzero(~finished), grace_s, cause, slots[:, :, 0].copy(), slots[:, :, 1].copy(),
-        names, node_quotas(site, names),
+        site, names,
     )  # fmt: skip
 
 

@@ -28,6 +28,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+# Run as a program and imported by the tests
+if __package__:
+    from tests.support.support_within import run_script
+else:
+    from support_within import run_script
+
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
 PAGES = [
@@ -153,10 +159,13 @@ def run(command: str) -> list[str]:
         printed = _in_process(shlex.split(command)[1:])
     else:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        shell = ["bash", "-c", command]
-        done = subprocess.run(shell, **both, env={**os.environ, "PATH": path}, check=False)
-        printed = done.stdout.decode()
+        env = {**os.environ, "PATH": path}
+        if sees_all:
+            _, printed, _ = run_script(command, Path.cwd(), env, together=True)
+        else:
+            both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            shell = ["bash", "-c", command]
+            printed = subprocess.run(shell, **both, env=env, check=False).stdout.decode()
     lines = [line for line in printed.splitlines() if not line.startswith("compiling ")]
     return trimmed(lines)
 
