@@ -212,7 +212,7 @@ def test_a_plan_for_nothing_saves_all_of_todays_bill(gpuplan, tmp_path):
         queue_s=[0.0, 0.0] + [0.0, 6 * HOUR] * 23,
     )
     text = headline_of(gpuplan, path, *OWNED, "--cluster", "2", "--holdout", "0%")
-    assert "for $0.00 a month, 100.0% less than today's $20.05" in text
+    assert "for $0.00 a month, owned GPUs left out, 100.0% less than today's $20.05" in text
 
 
 def test_work_that_a_cap_puts_off_until_after_the_log_is_paid(gpuplan, tmp_path):

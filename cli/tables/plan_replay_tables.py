@@ -78,7 +78,10 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
 
 
 def changes_nothing(results: PlanResults) -> bool:
-    """Return whether every job runs as recorded, on GPUs that are owned or rented on demand."""
+    """Return whether jobs run as recorded, at today's dollars, on GPUs owned or on demand."""
+    today_usd = results.today.usd_per_month
+    if today_usd is None or abs(results.usd_per_month - today_usd) > SAME * today_usd:
+        return False
     used = {use.name for use in results.markets if use.mean_gpus > 0 or use.gpus > 0}
     routes = {route.name for each in results.classes for route in each.routes}
     return used <= {"owned", "on_demand"} and routes <= {BASE}
