@@ -24,6 +24,8 @@ def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
         texts.append(f"{run.label} ends in {what}{rest}.")
     if comparison.pooled:
         texts.append(_pooled(outcomes, comparison.pooled))
+    if comparison.of_site_size:
+        texts.append(_of_site_size(comparison))
     return tuple(texts)
 
 
@@ -44,6 +46,24 @@ def _pooled(outcomes: Sequence[PolicyOutcome], pooled: Sequence[PolicyOutcome]) 
         f"None is called the fastest: {kept.name} keeps jobs to {gpus}, and {_listed(names)} "
         f"{runs} any job on any of {most:,} GPUs, which alone shortens waits. One type at a time: "
         f"{', '.join(filter(None, (' '.join(steps), without)))}."
+    )
+
+
+def _of_site_size(comparison: PolicyComparison) -> str:
+    """Return that a size does not apply to policies that have that of a site."""
+    runs = {run.name: run.results.gpus for run in comparison.of_site_size}
+    names, gpus = (
+        _listed(list(runs)),
+        listed([f"{gpus:,}" for gpus in dict.fromkeys(runs.values())]),
+    )
+    lead = "" if comparison.pooled else "None is called the fastest: "
+    options = listed(list(comparison.sizes), MOST_NAMES)
+    verb = "runs" if len(runs) == 1 else "run"
+    same = next(iter(runs.values()))
+    return (
+        f"{lead}{options} {'does' if len(comparison.sizes) == 1 else 'do'} not apply to {names}, "
+        f"which {verb} on the {gpus} GPUs of --site. On equal GPUs: --gpus {same}, or a --site "
+        "with other nodes."
     )
 
 
