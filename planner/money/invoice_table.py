@@ -110,6 +110,8 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
         rows=sum(file.rows for file in invoice.inputs),
         formats=invoice.formats,
         currency=invoice.currency,
+        begin=instant(reconciliation.span_us[0]),
+        end=instant(reconciliation.span_us[1]),
         billed_usd=sum(billed for billed, _ in cents.values()) / 100,
         effective_usd=sum(effective for _, effective in cents.values()) / 100,
         charges_usd=month_charges / 100,
