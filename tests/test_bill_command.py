@@ -515,3 +515,21 @@ def test_whole_calendar_months_are_not_scaled(gpuplan, two_months):
     assert f"That is ${usd / 2:,.0f} a month over 2 calendar months." in " ".join(out.split())
     _, out, _ = gpuplan(*words, "--to", "2024-03-16")
     assert "a month of 730.5 h." in " ".join(out.split())
+
+
+def test_months_of_a_trace_of_another_zone_are_said_to_be_utc(gpuplan, tmp_path):
+    """A job that ends at 23:30 of 30 November in New York ends in December UTC."""
+    log, trace = tmp_path / "sacct.txt", tmp_path / "t.parquet"
+    log.write_text(
+        "JobID|User|Account|Partition|State|Submit|Start|End|AllocTRES|ElapsedRaw\n"
+        "1|a|x|p|COMPLETED|2025-11-28T10:00:00|2025-11-28T10:00:00|2025-11-30T23:30:00"
+        "|gres/gpu=4|221400\n"
+    )
+    zone = "America/New_York"
+    assert gpuplan("ingest", log, "-o", trace, "--time-zone", zone)[0] == 0
+    note = f"--time-zone {zone} bills the months of that zone"
+    code, out, err = gpuplan("bill", trace, "--price", "1")
+    assert code == 0 and note in err and "2025-12" in out
+    code, out, err = gpuplan("bill", trace, "--price", "1", "--time-zone", zone)
+    assert code == 0 and note not in err and "2025-12" not in out
+    assert note not in gpuplan("bill", log, "--price", "1", "--time-zone", zone)[2]

@@ -64,6 +64,6 @@ def show(study: BillAnswer) -> StudyView:
         csv=lambda: tables.focus_table(study),
         figure=figure,
         frame=study.to_frame,
-        notes=notes,
+        notes=(*notes, *study.notes),
         warnings=warnings,
     )
