@@ -114,7 +114,7 @@ def replay_rows(bought: Purchase, name: str = "") -> list[Row]:
         return rows
     clusters = [replace(of.run.cluster, most=caps_at(run, part)[""]) for part in PARTS]
     bare_s = cpu_s(lambda: [run_plan(of.run.jobs, cluster) for cluster in clusters], runs=1)
-    ours_s = cpu_s(lambda: capped_runs(run, assigned, committed, terms), runs=1)
+    ours_s = cpu_s(lambda: capped_runs(run), runs=1)
     return [*rows, _row(f"{len(PARTS)} replays under caps, against them", ours_s, "-", bare_s)]
 
 

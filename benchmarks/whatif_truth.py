@@ -20,7 +20,7 @@ import polars as pl
 
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.planner.requests.calibrate import CalibrateRequest
-from gpuplan.planner.site.effects import LONGER, SHORTER, Effect, PairedWaits
+from gpuplan.planner.site.effects import LONGER, SHORTER, GroupEffect
 from gpuplan.planner.site.pairs import Pairs, grown, pairs_of
 from gpuplan.planner.studies.calibrate import calibrate
 from gpuplan.planner.twin.change_texts import read_option
@@ -140,15 +140,14 @@ def comparisons(data: Path = DATA) -> list[Comparison]:
     truth = Truth(data)
     rows = []
     for by in GROUPINGS:
-        effects: list[list[PairedWaits]] = grown(pairs, by)
+        effects: list[list[GroupEffect]] = grown(pairs, by)
         for change, groups in zip(CHANGES, effects, strict=True):
-            for waits in groups:
-                if waits.name == ALL_JOBS and by != GROUPINGS[0]:
+            for effect in groups:
+                if effect.name == ALL_JOBS and by != GROUPINGS[0]:
                     continue
-                kind = "all" if waits.name == ALL_JOBS else by
-                jobs = truth.jobs_of(kind, waits.name)
-                for i, effect in enumerate((waits.mean, waits.p95)):
-                    rows.append(_compared(change, kind, waits.name, i, effect, truth, jobs))
+                kind = "all" if effect.name == ALL_JOBS else by
+                jobs = truth.jobs_of(kind, effect.name)
+                rows += [_compared(change, kind, which, effect, truth, jobs) for which in (0, 1)]
     return rows
 
 
@@ -201,14 +200,19 @@ class Truth:
 
 
 def _compared(
-    change: str, by: str, group: str, which: int, effect: Effect, truth: Truth, jobs: BoolArray
+    change: str, by: str, which: int, group: GroupEffect, truth: Truth, jobs: BoolArray
 ) -> Comparison:
+    prefix = ("", "p95_")[which]
+    effect_s, error_s, verdict, stands_out = (
+        getattr(group, f"{prefix}{name}")
+        for name in ("effect_s", "error_s", "verdict", "stands_out")
+    )
     before = truth.figures(BASE, jobs)[:, which]
     moved = truth.figures(change, jobs)[:, which] - before
     return Comparison(
-        change, by, group, ("mean", "P95")[which], effect.effect, effect.error, effect.verdict,
+        change, by, group.name, ("mean", "P95")[which], effect_s, error_s, verdict,
         float(moved.mean()), float(moved.std(ddof=1)), float(moved[0]), float(before[0]),
-        effect.stands_out,
+        stands_out,
     )  # fmt: skip
 
 

@@ -308,8 +308,14 @@ def replay_differences(path, golden):
     for at, row in enumerate(golden["runs"]):
         for key, values in measured.items():
             look.near(f"job {row['id']} {key}", values[at], row[key], 1e-9, 1e-9)
-    window_us = int(run.finish_us.max() - run.submit_us.min())
-    used = run.market_gpu_us(window_us, committed)
+    window_us = int(run.finish_us.max() - jobs.submit_us.min())
+    outside, on_spot = run.gpu_us_outside(), jobs.spot_us >= 0
+    used = {
+        "committed": committed * window_us,
+        "on_demand": float(run.billed_gpu_us()),
+        "spot": float(outside[on_spot].sum()),
+        "serverless": float(outside[~on_spot].sum()),
+    }
     for name, gpu_h in want["gpu_hours"].items():
         hours = used[name] / MICROS / HOUR_S
         look.near(f"{name} GPU-hours", hours, gpu_h, 1e-9, 1e-9)

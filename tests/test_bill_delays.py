@@ -9,8 +9,7 @@ from support_sitelab import DUMPS, SITELAB, calibrated
 from support_traces import write_trace
 
 from gpuplan.planner.site import delays
-from gpuplan.planner.site.delay_replays import Teams
-from gpuplan.planner.site.delays import DelayGame, delays_of
+from gpuplan.planner.site.delays import DelayGame, delays_of, teams_of
 
 pytestmark = pytest.mark.compiled
 HOUR = 3600.0
@@ -148,11 +147,11 @@ def test_over_12_teams_have_no_shares_and_the_rest_is_one_team():
     assert replays == 14 * delays.CHANCES
     assert all(team.share_h is None for team in teams)
     names = np.array([f"u{i:02d}" for i in range(40)], object)
-    few = Teams.of(names, np.arange(40.0))
-    assert len(few.names) == 31
-    assert few.names[0] == "u39"
-    assert few.names[-1] == "10 more"
-    assert few.codes(names)[:10].tolist() == [30] * 10
+    shown, team = teams_of(names, np.arange(40.0))
+    assert len(shown) == 31
+    assert shown[0] == "u39" and team[39] == 0
+    assert shown[-1] == "10 more"
+    assert team[:10].tolist() == [30] * 10
 
 
 def test_a_long_log_is_replayed_once():

@@ -105,7 +105,7 @@ def test_a_backtest_is_kept_in_the_settings_and_used_later(gpuplan, site, tmp_pa
 
 
 def test_forecasts_of_one_day_share_a_test_which_has_easy_too(gpuplan, site, monkeypatch):
-    from gpuplan.planner.site import kept_backtest
+    from gpuplan.planner.site import backtest
 
     log, twin = site
     day = AT - 3 * DAY
@@ -116,7 +116,7 @@ def test_forecasts_of_one_day_share_a_test_which_has_easy_too(gpuplan, site, mon
     def refuse(*_):
         raise AssertionError("tested again")
 
-    monkeypatch.setattr(kept_backtest, "backtest", refuse)
+    monkeypatch.setattr(backtest, "backtest", refuse)
     later = results_of(gpuplan, log, twin, "--replays", "20", "--at", clock(day + 7200))
     assert later["backtest"] == first["backtest"]
     words = ("--at", clock(day - 3600), "--replays", "20")

@@ -10,6 +10,7 @@ from support_waits import GPUS, write_waits
 
 from gpuplan.analysis.job_table.schema import Provenance
 from gpuplan.analysis.trace.selection import Selection
+from gpuplan.cli.tables.fidelity_text import contradiction
 from gpuplan.planner.runs.recorded_waits import WaitMatch, WaitPairs, are_close, paired_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.site.fidelity import (
@@ -81,6 +82,9 @@ def test_a_gpu_type_with_enough_jobs_has_to_stand_alone():
     whole = match(3600, 3600, 7200, 7200, types=(("A100", match(1, 1, 1, 1)), ("H100", off)))
     told = fidelity_of(TodayReplay("easy", 64, whole))
     assert told.verdict == "contradicts" and "H100" in told.why and told.jobs == 100
+    assert "waits 0 s (P95 of the jobs on H100), your log 2 h: limits or" in contradiction(told)
+    assert "Use the site's rules: gpuplan calibrate LOG" in contradiction(told, "slurm")
+    assert contradiction(told, "seren").endswith("or from a dump of Kueue.")
     few = Fidelity("contradicts", "w", "easy", 8, 99, 0, 7200, 0, 7200)
     agrees = Fidelity("agrees", "w", "easy", 64, 500, 1, 1, 1, 1)
     assert least_faithful(agrees, [("T4", few)]) is agrees

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support_plan import jobs_from, market
-from support_plan_replay import PlainJob, joint_jobs
+from support_plan_replay import PlainJob, held_gpu_us, joint_jobs
 
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.columns import route_columns
@@ -65,7 +65,7 @@ def same_as_allpass(run, other, gpus):
     assert run.waited_us.tolist() == other.queue_us.tolist()
     workers = np.maximum(run.jobs.pool_us, 0) * gpus
     assert workers.tolist() == other.worker_us.tolist()
-    assert run.held_gpu_us.tolist() == other.held_gpu_us.tolist()
+    assert held_gpu_us(run).tolist() == other.held_gpu_us.tolist()
 
 
 @given(
@@ -131,7 +131,7 @@ def test_a_plan_with_containers_alone_is_a_run_of_allpass(route):
     assert other.demoted.any() == (route != "serverless never")
     assert (other.queue_us > 0).any() == (route != "serverless never")
     same_as_allpass(run, other, 1)
-    held = run.market_gpu_us(0, 0)["serverless"]
+    held = run.gpu_us_outside().sum()
     assert held * 2.1 / MICROS / 3600 == pytest.approx(other.serverless_usd.sum())
 
 

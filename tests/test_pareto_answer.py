@@ -288,3 +288,13 @@ def test_a_budget_within_todays_peak_is_compared_with_others():
         "20, 60 min; more budget is no faster while the peak stays at 20 (61.7 min with 5 GPUs)"
     )
     assert "more budget" not in within_text([3600.0] * 3, [3700.0] * 3, [1800.0] * 3, gpus=3.0)
+
+
+def test_budgets_in_loads_say_how_many_gpus_a_load_is(gpuplan, tmp_path):
+    """Two jobs of 1 h on 2 GPUs, half as fast on one: 4 GPU-hours in the hour of arrivals."""
+    log = write_trace(tmp_path / "t.parquet", [0, 3600], [3600, 3600], num_gpus=[2, 2])
+    asked = (log, "--speedup", "power:1", "--no-replay", "--budget")
+    load = results(gpuplan, *asked, "2x")["load_gpus"]
+    out = " ".join(gpuplan("pareto", *asked, "2x")[1].split())
+    assert f"; 1x: {load:.3g} GPUs, every job on one" in out
+    assert "1x:" not in gpuplan("pareto", *asked, "9gpu")[1]

@@ -1,14 +1,12 @@
 """What the answer of ``gpuplan plan`` says: which jobs its times are of, and how long it binds."""
 
-import json
 import tomllib
 
 import pytest
+from support_plan import BOTH, DAY, HOUR, results_of, texts_of
 from support_traces import write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +26,8 @@ def plan(gpuplan, days):
     """Return the text of an answer on one line, its results, and what is beside it."""
 
     def run(*words):
-        code, text, err = gpuplan("plan", days, *words)
-        assert code == 0, err
-        code, out, _ = gpuplan("plan", days, *words, "--output-format", "json")
-        return " ".join(text.split()), json.loads(out)["results"], err
+        text, err = texts_of(gpuplan, days, *words)
+        return text, results_of(gpuplan, days, *words), err
 
     return run
 
@@ -77,9 +73,7 @@ def test_the_term_of_a_commitment_is_said_with_what_the_other_one_costs(plan):
     (other,) = part["other_terms"]
     assert other["name"] == "1y"
     assert other["more_usd_per_month"] == pytest.approx(2 * 0.15 * 730.5)
-    assert "a commitment of 3y is 55.2 times as long as the log (19.8 days)" in " ".join(
-        err.split()
-    )
+    assert "a commitment of 3y is 55.2 times as long as the log (19.8 days)" in err
 
 
 def test_a_price_without_a_term_has_none_in_the_answer(plan):

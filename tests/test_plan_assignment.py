@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_plan import jobs_from, market, plan_of
+from support_plan import HOUR, jobs_from, market, plan_of
 
 from gpuplan.planner.plan.assignment import assigned_jobs, shares_of
 from gpuplan.planner.plan.market_use import market_uses
@@ -12,7 +12,6 @@ from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.simkit.apportion import apportion
 
 pytestmark = pytest.mark.kernels
-HOUR = 3600.0
 
 
 def test_jobs_are_given_out_by_largest_remainder():
@@ -49,7 +48,7 @@ def test_what_jobs_hold_is_exact_in_time():
     jobs = jobs_from([0, 90], [120, 30], [1, 3])
     plan = plan_of(jobs, market(0.5, 1.0))
     assigned = assigned_jobs(plan.program.columns, plan.whole.share)
-    committed, rented = market_uses(plan.program.columns, plan.whole, assigned)
+    committed, rented = market_uses(plan, assigned)
     assert (committed.name, committed.gpus, committed.mean_gpus) == ("committed", 1.0, 1.0)
     assert committed.usd_per_month == 0.5 * 730.5
     assert (rented.peak_gpus, rented.peak_s) == (3.0, 90.0)
@@ -71,7 +70,7 @@ def test_markets_of_jobs_on_spot_and_in_containers():
     # 20% of 12 GPU-hours are 30% of class a: its first job runs on demand, its second on spot.
     names = [columns.routes[i].name for i in assigned.column]
     assert names == ["base", "spot", "serverless 60", "base"]
-    uses = {(use.gpu_type, use.name): use for use in market_uses(columns, plan.whole, assigned)}
+    uses = {(use.gpu_type, use.name): use for use in market_uses(plan, assigned)}
     assert set(uses) == {
         ("A", "on_demand"), ("A", "spot"), ("B", "owned"), ("B", "on_demand"), ("B", "serverless"),
     }  # fmt: skip
@@ -93,7 +92,7 @@ def test_dollars_of_a_plan_without_a_split_are_those_of_its_shares():
     jobs = jobs_from(submit, rng.integers(1, 90, 80) * 60.0, rng.choice([1, 2, 8], 80))
     plan = plan_of(jobs, market(0.9, 1.29))
     columns = plan.program.columns
-    uses = market_uses(columns, plan.whole, assigned_jobs(columns, plan.whole.share))
+    uses = market_uses(plan, assigned_jobs(columns, plan.whole.share))
     assert sum(use.usd_per_month for use in uses) == pytest.approx(plan.whole.usd_per_h * 730.5)
 
 
@@ -104,5 +103,5 @@ def test_deferred_jobs_have_no_route_and_their_work_counts():
     plan = plan_of(jobs, market(on_demand=1.0), within_s=HOUR)
     assigned = assigned_jobs(plan.program.columns, plan.whole.share)
     assert assigned.column.tolist() == [0, -1]
-    (rented,) = market_uses(plan.program.columns, plan.whole, assigned)
+    (rented,) = market_uses(plan, assigned)
     assert rented.mean_gpus == pytest.approx(3.0)

@@ -1,36 +1,29 @@
 """Services on the pool of a plan, and the revenue of its idle GPUs; mistakes in both."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_plan import jobs_from, market, plan_of
+from support_plan import BOTH, HOUR, document_of, jobs_from, market, plan_of, refusal_of, texts_of
 from support_traces import write_trace
 
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.growth import plan_growths
-from gpuplan.planner.plan.jobs import TimeBins
+from gpuplan.planner.plan.jobs import ServiceLoad, TimeBins
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import rented_usd_per_h
 from gpuplan.planner.plan.program import cost_of
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
-from gpuplan.planner.plan.services import ServiceLoad
 
 pytestmark = [pytest.mark.kernels, pytest.mark.compiled]
-HOUR = 3600.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 @pytest.fixture
 def answer(gpuplan):
-    def answered(trace, *words):
-        code, out, err = gpuplan("plan", trace, *words, "--output-format", "json")
-        assert code == 0, err
-        return json.loads(out)
-
-    return answered
+    return partial(document_of, gpuplan)
 
 
 @pytest.fixture
@@ -136,8 +129,7 @@ def test_the_cheapest_point_of_share_is_on_the_pool(trace, functions, answer, gp
 
 def test_growth_is_of_jobs_alone(trace, functions, gpuplan):
     words = ("--services", f"A100={functions}", "--load", "poisson:60", "--growth", "100%")
-    code, _, err = gpuplan("plan", trace, "--commit", "0.9", "--on-demand", "1.29", *words)
-    assert code == 0, err
+    _, err = texts_of(gpuplan, trace, *BOTH, *words)
     assert "the growth of demand is of jobs; services hold what they do" in err
     jobs = jobs_from([0.0], [4 * HOUR], [2])
     services = {"": ServiceLoad(np.array([0.0]), np.array([1.0]), HOUR)}
@@ -203,29 +195,19 @@ def test_revenue_stands_beside_the_bill(trace, answer, gpuplan):
 
 
 def test_mistakes_are_refused(trace, functions, gpuplan, tmp_path):
-    def refused(*words):
-        code, _, err = gpuplan("plan", trace, *BOTH, *words)
-        return code, " ".join(err.split())
+    def refused(code, *words):
+        return refusal_of(gpuplan, code, trace, *BOTH, *words)
 
     load = ("--load", "poisson:60")
-    code, err = refused("--services", functions, *load)
-    assert code == 2 and "the GPU types A100, T4" in err and "--services T4=functions.toml" in err
-    code, err = refused("--services", f"H100={functions}", *load)
-    assert code == 2 and "no job of the log is on H100" in err
-    code, err = refused(*load)
-    assert code == 2 and "--load: needs --services" in err
-    code, err = refused("--services", f"A100={functions}")
-    assert code == 2 and "--load" in err
-    code, err = refused("--services", "A100=", *load)
-    assert code == 2 and "expected [TYPE=]functions.toml" in err
-    code, err = refused("--services", f"A100={tmp_path / 'none.toml'}", *load)
-    assert code == 3 and "none.toml" in err
-    code, err = refused("--services", f"A100={functions}", "--load", "poisson:often")
-    assert code == 2 and "poisson" in err
+    err = refused(2, "--services", functions, *load)
+    assert "the GPU types A100, T4" in err and "--services T4=functions.toml" in err
+    assert "no job of the log is on H100" in refused(2, "--services", f"H100={functions}", *load)
+    assert "--load: needs --services" in refused(2, *load)
+    assert "--load" in refused(2, "--services", f"A100={functions}")
+    assert "expected [TYPE=]functions.toml" in refused(2, "--services", "A100=", *load)
+    assert "none.toml" in refused(3, "--services", f"A100={tmp_path / 'none.toml'}", *load)
+    assert "poisson" in refused(2, "--services", f"A100={functions}", "--load", "poisson:often")
     (tmp_path / "bad.toml").write_text("[[functions]]\nname = 3\n")
-    code, err = refused("--services", f"A100={tmp_path / 'bad.toml'}", *load)
-    assert code == 3 and "bad.toml" in err
-    code, err = refused("--lend", "-1")
-    assert code == 2 and "lend" in err
-    code, err = refused("--lend", "much")
-    assert code == 2 and "lend" in err
+    assert "bad.toml" in refused(3, "--services", f"A100={tmp_path / 'bad.toml'}", *load)
+    assert "lend" in refused(2, "--lend", "-1")
+    assert "lend" in refused(2, "--lend", "much")

@@ -5,14 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support_plan import BOTH, HOUR, refusal_of, results_of
 from support_traces import write_trace
 
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.studies.plan import plan
 
 pytestmark = pytest.mark.kernels
-HOUR = 3600.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 @pytest.fixture
@@ -29,18 +28,12 @@ def steps(tmp_path):
     )
 
 
-def answer(gpuplan, trace, *words):
-    code, out, err = gpuplan("plan", trace, *words, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
-
-
 def market(results, name):
     return next(row for row in results["markets"] if row["name"] == name)
 
 
 def test_the_smallest_plan_commits_as_size_does(gpuplan, steps):
-    results = answer(gpuplan, steps, *BOTH)
+    results = results_of(gpuplan, steps, *BOTH)
     assert results["confirmed"] is False and results["holdout"] is None
     assert market(results, "committed")["gpus"] == 2
     assert market(results, "on_demand")["peak_gpus"] == 2
@@ -86,46 +79,51 @@ def test_every_lever_is_used_and_worth_something(gpuplan, steps):
         *("--spot", "job_class = 'b'", "--spot-price", "0.5", "--spot-max", "20%"),
         *("--serverless", "1.2", "--speedup", "power:0.7", "--slower", "2x"),
     )
-    results = answer(gpuplan, steps, *BOTH, *words)
+    results = results_of(gpuplan, steps, *BOTH, *words)
     names = [lever["name"] for lever in results["levers"]]
     assert names == ["commitment", "widths", "spot", "serverless"]
     for lever in results["levers"]:
         assert lever["without_usd_per_month"] >= results["program_usd_per_month"] * (1 - 1e-9)
     assert results["saving_share"] > 0.1
-    assert "an assumed speedup" in gpuplan("plan", steps, *BOTH, *words)[2]
+    _, out, err = gpuplan("plan", steps, *BOTH, *words)
+    assert "an assumed speedup" in err
+    gpus = {row["name"]: row["mean_gpus"] for row in results["markets"]}
+    said = f", with {gpus['spot'] / sum(gpus.values()):.1%} of the GPU-hours on spot, for"
+    assert said in " ".join(out.split())
     shares = [route["share"] for row in results["classes"] for route in row["routes"]]
     assert sum(shares) == pytest.approx(len(results["classes"]))
 
 
 def test_deferred_jobs_fill_idle_gpus(gpuplan, steps):
-    results = answer(gpuplan, steps, *BOTH, "--defer", "num_gpus = 1:3h")
+    results = results_of(gpuplan, steps, *BOTH, "--defer", "num_gpus = 1:3h")
     assert (results["jobs"], results["deferred_jobs"]) == (18, 6)
-    assert results["usd_per_month"] < answer(gpuplan, steps, *BOTH)["usd_per_month"] * 1.0001
+    assert results["usd_per_month"] < results_of(gpuplan, steps, *BOTH)["usd_per_month"] * 1.0001
     assert results["levers"][-1]["name"] == "deferral"
 
 
 def test_owned_gpus_nodes_and_contracts(gpuplan, steps, tmp_path):
-    owned = answer(gpuplan, steps, *BOTH, "--owned", "A100=1")
+    owned = results_of(gpuplan, steps, *BOTH, "--owned", "A100=1")
     assert (market(owned, "owned")["gpus"], market(owned, "committed")["gpus"]) == (1, 1)
-    nodes = answer(gpuplan, steps, *BOTH, "--cluster", "x4")
+    nodes = results_of(gpuplan, steps, *BOTH, "--cluster", "x4")
     assert [row["name"] for row in nodes["markets"]] == ["on_demand"]  # 0 nodes, not 4 GPUs
     cheap = ("--commit", "0.1", "--on-demand", "1.29")
-    capped = answer(gpuplan, steps, *cheap, "--cluster", "A100=3")
+    capped = results_of(gpuplan, steps, *cheap, "--cluster", "A100=3")
     assert market(capped, "committed")["gpus"] == 3
-    code, _, err = gpuplan("plan", steps, *BOTH, "--cluster", "A100=1")
-    assert code == 4 and "a job holds 2 GPUs, but at most 1 can be had" in " ".join(err.split())
+    assert "a job holds 2 GPUs, but at most 1 can be had" in refusal_of(
+        gpuplan, 4, steps, *BOTH, "--cluster", "A100=1"
+    )
     book = tmp_path / "book.toml"
     book.write_text('[[price]]\ngpu_type = "A100"\nkind = "on_demand"\nusd_per_gpu_h = 1.29\n')
-    priced = answer(gpuplan, steps, "--commit", "0.9:1y,0.8:3y", "--contracts", str(book))
+    priced = results_of(gpuplan, steps, "--commit", "0.9:1y,0.8:3y", "--contracts", str(book))
     assert market(priced, "committed")["usd_per_month"] == pytest.approx(2 * 0.8 * 730.5)
 
 
 def test_a_target_and_a_budget(gpuplan, steps):
     law = ("--speedup", "power:0.9", "--slower", "none")
-    now = answer(gpuplan, steps, *BOTH, *law, "--target", "mean_jct <= now")
+    now = results_of(gpuplan, steps, *BOTH, *law, "--target", "mean_jct <= now")
     (target,) = now["targets"]
     assert target["limit_s"] == now["today"]["mean_time_s"] == pytest.approx(2 * HOUR)
-    fast = answer(gpuplan, steps, *BOTH, *law, "--budget", "$3000/month")
+    fast = results_of(gpuplan, steps, *BOTH, *law, "--budget", "$3000/month")
     assert fast["program_usd_per_month"] == pytest.approx(3000, rel=0.05)
     assert fast["mean_time_s"] < now["mean_time_s"]
     assert fast["levers"] == [] and fast["saving_share"] is None
@@ -138,10 +136,8 @@ def test_without_prices_one_is_assumed(gpuplan, steps):
 
 
 def test_mistakes_are_refused_with_what_can_be_done(gpuplan, steps):
-    def refused(expected, *words):
-        code, _, err = gpuplan("plan", steps, *BOTH, *words)
-        assert code == expected
-        return " ".join(err.split())
+    def refused(code, *words):
+        return refusal_of(gpuplan, code, steps, *BOTH, *words)
 
     assert "spot GPUs need both" in refused(2, "--spot", "num_gpus = 1")
     assert "spot GPUs need both" in refused(2, "--spot-price", "0.5")
@@ -165,7 +161,7 @@ def test_mistakes_are_refused_with_what_can_be_done(gpuplan, steps):
 def test_the_study_answers_as_the_command_does(gpuplan, steps):
     request = PurchaseRequest(steps, slower=None)
     results = plan(request).results
-    assert results.usd_per_month == answer(gpuplan, steps, "--slower", "none")["usd_per_month"]
+    assert results.usd_per_month == results_of(gpuplan, steps, "--slower", "none")["usd_per_month"]
 
 
 def test_a_plan_is_a_study_of_a_scenario(gpuplan, steps, tmp_path):
@@ -183,7 +179,7 @@ def test_a_log_without_waits_is_planned_from_its_run_times(gpuplan, tmp_path):
     rng = np.random.default_rng(1)
     submit = np.sort(rng.integers(0, 30 * 86400, 300)).astype(float)
     path = write_trace(tmp_path / "t.parquet", submit, rng.exponential(9000, 300).round())
-    results = answer(gpuplan, path, *BOTH)
+    results = results_of(gpuplan, path, *BOTH)
     assert results["today"]["jobs_without_wait"] == 300
     assert results["classes"][0]["name"] == "all"
 
@@ -197,9 +193,7 @@ def test_levers_that_are_not_named_are_not_used(gpuplan, tmp_path):
     words = (*prices, "--spot-price", "0.3", "--serverless", "0.2")
 
     def levers(*more):
-        code, out, err = gpuplan("plan", path, *words, *more, "--output-format", "json")
-        assert code == 0, err
-        results = json.loads(out)["results"]
+        results = results_of(gpuplan, path, *words, *more)
         return [lever["name"] for lever in results["levers"]], results["usd_per_month"]
 
     plan = tmp_path / "plan.toml"

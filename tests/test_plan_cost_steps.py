@@ -5,25 +5,18 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from support_plan import jobs_from, market, plan_of
+from support_plan import DAY, HOUR, MONTH_H, jobs_from, market, plan_of
 from support_traces import write_trace
 
 from gpuplan.planner.plan.assignment import assigned_jobs
-from gpuplan.planner.plan.cost_steps import cost_steps
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import cost_steps, market_uses, usd_of
 from gpuplan.planner.plan.replay import RentingTerms, deferred_start_s, replay_plan
 from gpuplan.planner.plan.uncertainty import PlanDollars, plan_intervals
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86_400.0
-MONTH_H = 730.5
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
 LATER = "job_class = 'later'"
-
-
-def usd_of(uses):
-    return sum(use.usd_per_month for use in uses)
 
 
 def busy_by_day(size=500, days=12, seed=4, defer=LATER, **columns):
@@ -53,9 +46,8 @@ def test_a_deferred_job_that_runs_goes_on_by_hand():
     start_s = deferred_start_s(columns, assigned, plan.whole.committed)
     assert start_s.tolist() == [0, 2 * HOUR, 3 * HOUR, 8 * HOUR]
     assert plan.whole.usd_per_h == pytest.approx(0)
-    assert usd_of(market_uses(columns, plan.whole, assigned)) == pytest.approx(MONTH_H)
-    stopping = market_uses(columns, plan.whole, assigned, deferred_may_stop=True)
-    assert usd_of(stopping) == pytest.approx(0)
+    assert usd_of(plan, assigned) == pytest.approx(MONTH_H)
+    assert usd_of(plan, assigned, deferred_may_stop=True) == pytest.approx(0)
     run = replay_plan(columns, assigned, plan.whole.committed, AT_ONCE)
     changes = {step.name: step.change_usd_per_month for step in cost_steps(plan, assigned, run)}
     assert changes.pop("deferred_jobs") == pytest.approx(MONTH_H)
@@ -69,11 +61,10 @@ def test_without_delays_the_replay_costs_what_single_jobs_do(prices):
     columns = plan.program.columns
     assigned = assigned_jobs(columns, plan.whole.share)
     run = replay_plan(columns, assigned, plan.whole.committed, AT_ONCE)
-    uses = market_uses(columns, plan.whole, assigned)
-    assert run.usd_per_month() == pytest.approx(usd_of(uses), rel=1e-9)
-    stopping = market_uses(columns, plan.whole, assigned, deferred_may_stop=True)
-    assert usd_of(stopping) < 0.995 * usd_of(uses)
-    assert {use.name for use in uses} >= {"on_demand"}
+    usd = usd_of(plan, assigned)
+    assert run.usd_per_month() == pytest.approx(usd, rel=1e-9)
+    assert usd_of(plan, assigned, deferred_may_stop=True) < 0.995 * usd
+    assert {use.name for use in market_uses(plan, assigned)} >= {"on_demand"}
 
 
 def test_steps_lead_from_the_program_to_the_replay():
@@ -92,9 +83,9 @@ def test_steps_lead_from_the_program_to_the_replay():
     assert abs(changes["waits"]) < 0.2 * changes["idle_leases"]
     # what rented GPUs hold, plus their idle time, is what is billed
     (of_type,) = run.types
-    assert of_type.idle_usd_per_h(0.0, 3 * DAY) < of_type.usd_per_h(0.0, 3 * DAY)["on_demand"]
+    assert of_type.idle_usd_per_h(3 * DAY) < of_type.usd_per_h(0.0, 3 * DAY)["on_demand"]
     at_once = replay_plan(columns, assigned, plan.whole.committed, AT_ONCE)
-    assert at_once.types[0].idle_usd_per_h(0.0, columns.bins.window_s) == pytest.approx(0, abs=1e-6)
+    assert at_once.types[0].idle_usd_per_h(columns.bins.window_s) == pytest.approx(0, abs=1e-6)
     assert [step.name for step in cost_steps(plan, assigned, None)] == [
         "program", "whole_nodes", "single_jobs", "deferred_jobs",
     ]  # fmt: skip
@@ -107,12 +98,7 @@ def test_a_saving_lies_in_its_interval_with_deferred_jobs(defer, seed):
     plan = plan_of(jobs, market(0.9, 1.9), within_s=8 * HOUR)
     recorded = bought_with(plan.program, {COMMITMENT})
     usd, recorded_usd = (
-        usd_of(
-            market_uses(
-                of.program.columns, of.whole, assigned_jobs(of.program.columns, of.whole.share)
-            )
-        )
-        for of in (plan, recorded)
+        usd_of(of, assigned_jobs(of.program.columns, of.whole.share)) for of in (plan, recorded)
     )
     dollars = PlanDollars(usd, recorded_usd)
     options = {"seed": 0, "recorded": recorded, "resamples": 10}

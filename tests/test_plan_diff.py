@@ -3,11 +3,10 @@
 import json
 
 import pytest
+from support_plan import BOTH, HOUR
 from support_traces import write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR = 3600.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 @pytest.fixture

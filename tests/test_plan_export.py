@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from support_plan import BOTH, HOUR, refusal_of, results_of
 from support_traces import write_trace
 
 from gpuplan.analysis.job_table.notation import expand_hosts
@@ -15,11 +16,9 @@ from gpuplan.analysis.quota.kueue_site import read_quota_site
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.dumps import read_dump
 from gpuplan.analysis.site.slurm_conf import read_slurm_conf
-from gpuplan.planner.plan_exports.names import plain_names
+from gpuplan.planner.plan_exports.class_table import plain_names
 
 pytestmark = pytest.mark.kernels
-HOUR = 3600.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 LEVERS = (
     *("--spot", "job_class = 'b'", "--spot-price", "0.5"),
     *("--serverless", "T4=0.1,A100=9", "--slower", "2x"),
@@ -45,12 +44,9 @@ def exported(gpuplan, trace, tmp_path):
     """Return a function that exports and returns the folder and the results."""
 
     def export(kind, *words):
-        code, out, err = gpuplan(
-            "plan", trace, *BOTH, *LEVERS, *words, "--export", kind, "-o", tmp_path / "out",
-            "--output-format", "json",
-        )  # fmt: skip
-        assert code == 0, err
-        return tmp_path / "out", json.loads(out)["results"]
+        folder = tmp_path / "out"
+        words = (*BOTH, *LEVERS, *words, "--export", kind, "-o", folder)
+        return folder, results_of(gpuplan, trace, *words)
 
     return export
 
@@ -91,9 +87,8 @@ def test_time_limits_of_slurm_are_the_thresholds(gpuplan, tmp_path):
     run_s = [3000.0 if i % 21 == 0 else 50.0 for i in range(40 * 21)]
     trace = write_trace(tmp_path / "t.parquet", submit, run_s)
     words = ("--commit", "1", "--serverless", "3", "--slower", "4x", "--export", "slurm")
-    code, out, err = gpuplan("plan", trace, *words, "-o", tmp_path / "o", "--output-format", "json")
-    assert code == 0, err
-    routes = {r["name"] for row in json.loads(out)["results"]["classes"] for r in row["routes"]}
+    classes = results_of(gpuplan, trace, *words, "-o", tmp_path / "o")["classes"]
+    routes = {route["name"] for row in classes for route in row["routes"]}
     assert any(route.startswith("serverless ") and route[-1].isdigit() for route in routes)
     site = read_slurm_conf(tmp_path / "o" / "plan.conf").settings
     tiers = {name: part.MaxTime.value for name, part in site.partition.items()}
@@ -245,25 +240,21 @@ def test_an_export_is_written_whole_or_not_at_all(gpuplan, trace, tmp_path, monk
 
 
 def test_mistakes_of_an_export(gpuplan, trace, tmp_path):
-    def refused(*words):
-        code, _, err = gpuplan("plan", trace, *BOTH, *words)
-        return code, " ".join(err.split())
+    def refused(code, *words):
+        return refusal_of(gpuplan, code, trace, *BOTH, *words)
 
-    code, err = refused("--export", "slurm")
-    assert code == 2 and "plan.conf, qos.txt, classes.csv in a folder" in err
+    assert "plan.conf, qos.txt, classes.csv in a folder" in refused(2, "--export", "slurm")
     code, _, err = gpuplan(
         "report", trace, "--study", "plan", "--set", "plan.export=csv", "-o", tmp_path / "r"
     )
     assert code == 2 and "export" in err  # a document has no folder for it
-    code, err = refused("--export", "nomad", "-o", tmp_path / "out")
-    assert code == 2 and "nomad" in err
-    code, err = refused("-o", tmp_path / "out")
-    assert code == 2 and "no form is named ''" in err and err.strip().endswith(".png, .toml")
+    assert "nomad" in refused(2, "--export", "nomad", "-o", tmp_path / "out")
+    err = refused(2, "-o", tmp_path / "out")
+    assert "no form is named ''" in err and err.endswith(".png, .toml")
     (tmp_path / "file").write_text("")
-    code, err = refused("--export", "csv", "-o", tmp_path / "file" / "out")
-    assert code == 3 and not (tmp_path / "out").exists()
-    code, err = refused("--export", "csv", "-o", tmp_path / "file")
-    assert code == 3 and "is a file, not a folder" in err
+    refused(3, "--export", "csv", "-o", tmp_path / "file" / "out")
+    assert not (tmp_path / "out").exists()
+    assert "is a file, not a folder" in refused(3, "--export", "csv", "-o", tmp_path / "file")
 
 
 def test_names_are_those_that_slurm_and_kubernetes_take():

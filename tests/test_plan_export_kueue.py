@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from support_plan import HOUR
 from support_traces import write_trace
 
 pytestmark = pytest.mark.compiled
-HOUR = 3600.0
 
 
 def test_the_quotas_of_a_plan_are_enough_for_its_jobs(gpuplan, tmp_path):

@@ -9,8 +9,7 @@ import pytest
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import assigned_jobs
-from gpuplan.planner.plan.cost_steps import cost_steps
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import cost_steps, usd_of
 from gpuplan.planner.plan.replay import RentingTerms, replay_plan
 
 pytestmark = pytest.mark.kernels
@@ -64,7 +63,7 @@ def test_a_plan_costs_in_the_replay_what_it_says_within_two_percent(shared, name
     run = replay_plan(columns, assigned, committed, terms, caps={})
     assert run.wait_s[run.is_planned].max() == 0
     usual = replay_plan(columns, assigned, committed, RentingTerms(), caps={})
-    answer = sum(use.usd_per_month for use in market_uses(columns, bought.whole, assigned))
+    answer = usd_of(bought, assigned)
     assert answer == pytest.approx(run.usd_per_month(), rel=5e-4)  # losses of spot GPUs are drawn
     assert answer == pytest.approx(usual.usd_per_month(), rel=0.02)
     steps = {step.name: step for step in cost_steps(bought, assigned, run)}

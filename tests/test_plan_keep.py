@@ -1,13 +1,22 @@
 """``plan.toml`` and ``gpuplan plan --keep``: what is written, what stays, what moves, mistakes."""
 
-import json
 import re
 import tomllib
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
-from support_plan import jobs_from, market, program_of
+from support_plan import (
+    BOTH,
+    HOUR,
+    document_of,
+    jobs_from,
+    market,
+    program_of,
+    refusal_of,
+    results_of,
+)
 from support_traces import START, write_trace
 
 from gpuplan.planner.plan.growth import plan_growths
@@ -19,8 +28,6 @@ from gpuplan.planner.plan.purchase import best, purchase
 from gpuplan.planner.plan.uncertainty import plan_intervals
 
 pytestmark = pytest.mark.kernels
-HOUR = 3600.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 TERM = ("--commit", "0.9:1y", "--on-demand", "1.29")
 LEVERS = (
     *("--spot", "job_class = 'b'", "--spot-price", "0.5", "--spot-max", "20%"),
@@ -48,12 +55,7 @@ def steps(tmp_path):
 
 @pytest.fixture
 def answer(gpuplan):
-    def answered(trace, *words):
-        code, out, err = gpuplan("plan", trace, *words, "--output-format", "json")
-        assert code == 0, err
-        return json.loads(out)
-
-    return answered
+    return partial(document_of, gpuplan)
 
 
 def items_of(results):
@@ -93,7 +95,7 @@ def test_a_plan_is_written_whole_or_not_at_all(gpuplan, steps, tmp_path, monkeyp
     def broken(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("gpuplan.planner.studies.plan.plan_text", broken)
+    monkeypatch.setattr("gpuplan.planner.studies.plan_document.plan_text", broken)
     code, _, err = gpuplan("plan", steps, *BOTH, "-o", file, "-o", tmp_path / "plan.json")
     assert code != 0 and "No space left" in err
     assert file.read_text() == "old" and sorted(tmp_path.iterdir()) == [file, steps]
@@ -191,9 +193,8 @@ def test_a_lever_that_is_gone_moves_what_used_it(steps, tmp_path, gpuplan):
     file.write_text(file.read_text().replace("spot_usd = 0.5\n", "").replace('spot = "', 'by = "'))
     text = file.read_text()
     file.write_text("\n".join(row for row in text.splitlines() if not row.startswith("by =")))
-    code, out, err = gpuplan("plan", steps, "--keep", file, "--output-format", "json")
-    assert code == 0, err
-    rows = [row for row in json.loads(out)["results"]["kept"]["items"] if row["name"] == "b"]
+    items = results_of(gpuplan, steps, "--keep", file)["kept"]["items"]
+    rows = [row for row in items if row["name"] == "b"]
     assert {row["reason"] for row in rows} == {"spot is not offered any more"}
     assert all(row["moved"] and row["worth_usd_per_month"] is None for row in rows)
 
@@ -205,8 +206,7 @@ def test_a_condition_of_the_file_is_not_called_an_option_that_was_typed(steps, t
     file.write_text(file.read_text().replace("num_gpus > 1", "no_such > 3"))
     code, _, err = gpuplan("plan", steps, "--keep", file)
     assert code == 3 and "plan.toml: options.spot" in err and "--spot" not in err
-    code, _, err = gpuplan("plan", steps, "--keep", file, "--spot", "none_such > 3")
-    assert code == 2 and "--spot" in err
+    assert "--spot" in refusal_of(gpuplan, 2, steps, "--keep", file, "--spot", "none_such > 3")
 
 
 def test_worth_is_the_difference_of_two_programs():
@@ -323,9 +323,7 @@ def test_mistakes_in_a_plan_are_told_by_line(gpuplan, steps, tmp_path):
         assert old is None or old in good
         text = good.replace("A100", "B100") if old is None else good.replace(old, new, 1)
         file.write_text(text)
-        code, _, err = gpuplan("plan", steps, "--keep", file)
-        assert code == 3, err
-        return " ".join(err.split())
+        return refusal_of(gpuplan, 3, steps, "--keep", file)
 
     assert "type.0.on_demand_usd: found 'x', expected a number" in refused("= 1.29", "= 'x'")
     line = good.splitlines().index("on_demand_usd = 1.29") + 1

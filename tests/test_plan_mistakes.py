@@ -4,11 +4,10 @@ import json
 from datetime import timedelta
 
 import pytest
+from support_plan import BOTH, DAY, HOUR, refusal_of, texts_of
 from support_traces import START, write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +26,7 @@ def days(tmp_path_factory):
 def refused(gpuplan, days):
     """Return what a mistake is answered with, on one line."""
 
-    def refuse(code, *words):
-        got, _, err = gpuplan("plan", days, *words)
-        assert got == code, err
-        return " ".join(err.split())
-
-    return refuse
+    return lambda code, *words: refusal_of(gpuplan, code, days, *words)
 
 
 @pytest.mark.parametrize(
@@ -97,14 +91,13 @@ def test_a_broken_plan_is_told_with_its_file(gpuplan, refused, days, tmp_path, b
 
 def test_levers_that_no_job_fits_are_named(gpuplan, days):
     spot = ("--spot", "true", "--spot-price", "0.5", "--spot-hazard", "9/1s")
-    code, _, err = gpuplan("plan", days, *BOTH, *spot)
-    assert code == 0 and "no job is put on spot GPUs: at 3.24e+04 losses" in err
+    _, err = texts_of(gpuplan, days, *BOTH, *spot)
+    assert "no job is put on spot GPUs: at 3.24e+04 losses" in err
 
 
 def test_lending_without_a_pool_says_that_there_is_none(gpuplan, days):
-    code, out, err = gpuplan("plan", days, "--on-demand", "1.29", "--lend", "0.5")
-    assert code == 0, err
-    assert "No GPU is owned or committed to, so there is none to lend." in " ".join(out.split())
+    text, _ = texts_of(gpuplan, days, "--on-demand", "1.29", "--lend", "0.5")
+    assert "No GPU is owned or committed to, so there is none to lend." in text
 
 
 @pytest.mark.parametrize(("usd", "is_dear"), [("1.29", True), ("1.28", False)])
@@ -145,12 +138,9 @@ def test_a_job_that_runs_on_alone_is_named(gpuplan, tmp_path):
 def test_the_commitment_that_was_tried_is_named_where_it_is_another(gpuplan, days, tmp_path):
     submit = [DAY * day for day in range(20) for _ in range(4 if day < 12 else 1)]
     path = write_trace(tmp_path / "t.parquet", submit, [DAY] * len(submit))
-    code, out, err = gpuplan("plan", path, *BOTH)
-    text = " ".join(out.split())
-    assert code == 0, err
+    text, _ = texts_of(gpuplan, path, *BOTH)
     assert "A plan of the first 70% (4 GPUs committed, not 1) cost" in text
-    code, out, _ = gpuplan("plan", days, *BOTH)
-    assert code == 0 and "a plan of the first 70% cost" in " ".join(out.split())
+    assert "a plan of the first 70% cost" in texts_of(gpuplan, days, *BOTH)[0]
 
 
 def test_the_program_is_for_those_who_ask_and_peaks_are_within_the_cap(gpuplan, days):
@@ -169,9 +159,7 @@ def test_the_commitment_of_jobs_as_recorded_is_that_of_all_types(gpuplan, tmp_pa
     types, gpus = ["A100", "A100", "T4"] * 20, [1.0, 2.0, 4.0] * 20
     path = write_trace(tmp_path / "t.parquet", submit, [DAY] * 60, gpus, gpu_type=types)
     spot = ("--spot", "gpu_type = 'T4'", "--spot-price", "0.2", "--owned", "A100=1")
-    code, out, err = gpuplan("plan", path, *BOTH, *spot)
-    text = " ".join(out.split())
-    assert code == 0, err
+    text, _ = texts_of(gpuplan, path, *BOTH, *spot)
     assert text.startswith("Commit to 2 A100 (6 of all types with jobs as recorded) beside the 1 o")
 
 
@@ -198,24 +186,22 @@ def test_an_export_in_a_document_is_refused(gpuplan, days, tmp_path):
 
 
 def test_a_bound_below_todays_times_names_the_least_that_can_be_had(gpuplan, days):
-    def refused(*words):
-        code, _, err = gpuplan("plan", days, *BOTH, *words)
-        return code, " ".join(err.split())
+    def refused(code, *words):
+        return refusal_of(gpuplan, code, days, *BOTH, *words)
 
-    code, err = refused("--slower", "0.9x")  # no route is faster than as recorded
-    assert code == 4 and "the jobs of all, 1 GPU take at least 1 times as long as recorded" in err
+    err = refused(4, "--slower", "0.9x")  # no route is faster than as recorded
+    assert "the jobs of all, 1 GPU take at least 1 times as long as recorded" in err
     assert "next: --slower 1x, or a --speedup with wider widths" in err
     # the short jobs on 8 GPUs run 8 ** 0.8 times as fast, after 60 s to change widths
     wider = ("--speedup", "power:0.8")
     least = 8**-0.8 + 60 / HOUR
-    code, err = refused("--slower", "0.19x", *wider)
-    assert code == 4 and f"at least {least:.3g} times" in err
+    err = refused(4, "--slower", "0.19x", *wider)
+    assert f"at least {least:.3g} times" in err
     (following,) = [word for word in err.split() if word.startswith("0.") and word.endswith("x,")]
     assert least <= float(following[:-2]) < least + 0.01
-    assert refused("--slower", following[:-1], *wider)[0] == 0
+    assert gpuplan("plan", days, *BOTH, "--slower", following[:-1], *wider)[0] == 0
     for text in ("0x", "-1x", "infx"):
-        code, err = refused(f"--slower={text}")
-        assert code == 2 and "above 0, such as 1.25x" in err
+        assert "above 0, such as 1.25x" in refused(2, f"--slower={text}")
 
 
 def test_a_period_chooses_whole_jobs_by_their_submission(gpuplan, tmp_path):

@@ -1,12 +1,22 @@
 """What decides a plan, cheaper plans, prices over time, and how ``gpuplan plan`` shows them."""
 
-import json
 import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support_plan import jobs_from, market, plan_of, share_of
+from support_plan import (
+    BOTH,
+    DAY,
+    HOUR,
+    MONTH_H,
+    jobs_from,
+    market,
+    plan_of,
+    refusal_of,
+    results_of,
+    share_of,
+)
 from support_traces import write_trace
 
 from gpuplan.cli.figures.plan import MOST_TYPES, draw_plan
@@ -14,17 +24,14 @@ from gpuplan.cli.tables.plan_outlook_tables import show_growth
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.cheaper import MOST_CHEAPER, cheaper_plans, looser_limits
 from gpuplan.planner.plan.decisions import plan_decisions
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import market_uses, usd_of
 from gpuplan.planner.plan.prices_over_time import prices_over_time, typical_week
 from gpuplan.planner.plan.program import PlanLimits
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.speedup.registry import load_speedup
 
-HOUR, DAY = 3600.0, 86_400.0
 WEEK = 7 * DAY
-MONTH_H = 730.5
 PRICES = market(0.9, 1.29)
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 
 
 def mixed(count=300, days=20, seed=7, **options):
@@ -37,7 +44,7 @@ def mixed(count=300, days=20, seed=7, **options):
 def decisions_of(plan):
     """Return name -> decision of a plan on one GPU type."""
     assigned = assigned_jobs(plan.program.columns, plan.whole.share)
-    uses = market_uses(plan.program.columns, plan.whole, assigned)
+    uses = market_uses(plan, assigned)
     return {row.name: row for row in plan_decisions(plan, assigned, uses)}
 
 
@@ -123,8 +130,7 @@ def test_cheaper_plans_cost_less_and_take_longer():
         loose = PlanLimits(slower=row.slower)
         alone = plan_of(jobs, markets, settings=settings, speedup=speedup, limits=loose)
         assigned = assigned_jobs(alone.program.columns, alone.whole.share)
-        uses = market_uses(alone.program.columns, alone.whole, assigned)
-        assert sum(use.usd_per_month for use in uses) == pytest.approx(row.usd_per_month, rel=2e-3)
+        assert usd_of(alone, assigned) == pytest.approx(row.usd_per_month, rel=2e-3)
         assert row.slowest.times <= row.slower * 1.1
 
 
@@ -204,13 +210,6 @@ LEVERS = (
 )
 
 
-def results_of(gpuplan, *words):
-    """Return the results of a plan as JSON has them."""
-    code, out, err = gpuplan("plan", *words, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
-
-
 def test_json_has_intervals_growth_and_what_decides(gpuplan, month):
     words = (month, *BOTH, *LEVERS, "--growth", "-20%:20%")
     results = results_of(gpuplan, *words)
@@ -286,9 +285,7 @@ def test_growth_is_written_in_percent(share, text):
 
 def test_mistakes_about_growth_and_owned_gpus(gpuplan, month):
     def refused(code, *words):
-        got, _, err = gpuplan("plan", month, *BOTH, *words)
-        assert got == code, err
-        return " ".join(err.split())
+        return refusal_of(gpuplan, code, month, *BOTH, *words)
 
     assert "less than 100%" in refused(2, "--growth=-100%:0%")
     assert "expected LOW:HIGH" in refused(2, "--growth", "20%:10%")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support_plan import jobs_from, market, plan_of, program_of, share_of, table_speedup
+from support_plan import HOUR, jobs_from, market, plan_of, program_of, share_of, table_speedup
 from support_traces import frame, in_memory
 
 from gpuplan.analysis.base.errors import InfeasibleError
@@ -30,7 +30,6 @@ from gpuplan.simkit.allpass.parameters import Allpass
 from gpuplan.simkit.plan.deferral import run_deferred
 from gpuplan.simkit.workload import Workload
 
-HOUR = 3600.0
 PRICES = market(0.9, 1.29)
 ALL = market(0.9, 1.29, spot_usd=0.5, serverless_usd=1.6)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support_boa_replay import paths_of, rules_of
-from support_plan_replay import PlainJob, joint_jobs, plain_pool, plain_spot
+from support_plan_replay import PlainJob, held_gpu_us, joint_jobs, plain_pool, plain_spot
 
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import run_cluster
@@ -105,7 +105,7 @@ def test_gpu_time_is_conserved(jobs, fixed, release):
     """Jobs hold what the pool and leases give; leases are for no less than what is above it."""
     run = run_plan(joint_jobs(jobs), JointCluster(fixed, release_us=release, provision_us=2))
     held = sum(job.run * job.gpus + job.outside * job.gpus for job in jobs)
-    assert run.held_gpu_us.sum() == pytest.approx(held)
+    assert held_gpu_us(run).sum() == pytest.approx(held)
     ends = run.pool_start_us + [job.run for job in jobs]
     above = 0.0
     for second in range(200):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support_plan import jobs_from, market, program_of
+from support_plan import DAY, HOUR, document_of, jobs_from, market, program_of, refusal_of
 from support_prices import book, frame
 from support_traces import ORIGIN, write_trace
 
@@ -17,7 +17,6 @@ from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.spot_record import joined, losses_per_s, spot_record
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
 BEGIN_US = round(ORIGIN.timestamp() * 1e6)
 AT_ONCE = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
 
@@ -111,20 +110,19 @@ def test_the_option_says_how_often_they_are_lost_and_is_kept(gpuplan, tmp_path):
     assert [row["name"] for row in document["results"]["spot_replays"]] == ["no spot GPUs for 6 h"]
     assert any("lost 1 time" in text for text in document["warnings"])
     assert read_plan(tmp_path / "plan.toml").options.spot_availability == str(table)
-    code, out, err = gpuplan(
-        "plan", trace, "--keep", tmp_path / "plan.toml", "--output-format", "json"
-    )
-    assert code == 0, err
-    assert json.loads(out)["parameters"]["spot_availability"] == str(table)
+    kept = document_of(gpuplan, trace, "--keep", tmp_path / "plan.toml")
+    assert kept["parameters"]["spot_availability"] == str(table)
 
 
 def test_mistakes_of_the_option_are_refused(gpuplan, tmp_path):
     trace = write_trace(tmp_path / "t.parquet", [0, 9 * DAY], [HOUR, HOUR])
-    code, _, err = gpuplan("plan", trace, "--spot-availability", tmp_path / "spot.parquet")
-    assert code == 2 and "--spot-availability: needs --spot CONDITION" in err
+    record = ("--spot-availability", tmp_path / "spot.parquet")
+    assert f"{record[0]}: needs --spot CONDITION" in refusal_of(gpuplan, 2, trace, *record)
     spot = ("--spot", "true", "--spot-price", "0.1", "--on-demand", "1")
-    code, _, err = gpuplan("plan", trace, *spot, "--spot-availability", tmp_path / "no.parquet")
-    assert code == 3 and "no.parquet" in err
+    assert "no.parquet" in refusal_of(
+        gpuplan, 3, trace, *spot, "--spot-availability", tmp_path / "no.parquet"
+    )
     (tmp_path / "spot.json").write_text("{}")
-    code, _, err = gpuplan("plan", trace, *spot, "--spot-availability", tmp_path / "spot.json")
-    assert code == 3 and "gpuplan prices" in err
+    assert "gpuplan prices" in refusal_of(
+        gpuplan, 3, trace, *spot, "--spot-availability", tmp_path / "spot.json"
+    )

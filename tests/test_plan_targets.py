@@ -5,10 +5,10 @@ import re
 import shlex
 
 import pytest
+from support_plan import DAY, HOUR
 from support_traces import write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
 BOTH = ("--commit", "0.9", "--on-demand", "1.29", "--holdout", "0%")
 
 

@@ -1,13 +1,10 @@
 """What a plan is compared with: today's commitments, which run on, and jobs as recorded."""
 
 import pytest
-from support_plan import headline_of, results_of
+from support_plan import BOTH, DAY, HOUR, MONTH_H, headline_of, results_of
 from support_traces import write_trace
 
 pytestmark = pytest.mark.kernels
-HOUR, DAY = 3600.0, 86400.0
-MONTH_H = 730.5
-BOTH = ("--commit", "0.9", "--on-demand", "1.29")
 TODAY = """
 [[commitment]]
 gpu_type = "A100"
@@ -116,7 +113,7 @@ def test_owned_gpus_need_no_price(gpuplan, days):
     text = headline_of(gpuplan, days, "--owned", "A100=8")
     assert text.startswith("The 8 GPUs owned are enough: no GPU needs to be bought or rented.")
     text = headline_of(gpuplan, days, "--owned", "A100=4")
-    assert "beside the 4 owned" in text and "at an assumed price" in text
+    assert "beside the 4 owned" in text and "at an assumed price, owned GPUs left out" in text
 
 
 def test_a_company_pays_today_for_32_committed_gpus(gpuplan, company):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support_plan import jobs_from, market, plan_of, program_of
+from support_plan import DAY, HOUR, MONTH_H, jobs_from, market, plan_of, program_of
 
 from gpuplan.planner.plan.assumptions import LOSSES, SPEEDUP, other_assumptions
 from gpuplan.planner.plan.growth import grown, growth_steps, plan_growths
@@ -20,9 +20,7 @@ from gpuplan.planner.plan.uncertainty import (
 )
 from gpuplan.planner.speedup.registry import load_speedup
 
-HOUR, DAY = 3600.0, 86_400.0
 WEEK = 7 * DAY
-MONTH_H = 730.5
 PRICES = market(0.9, 1.29)
 
 

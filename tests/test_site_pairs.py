@@ -16,8 +16,15 @@ from gpuplan.planner.site.effects import (
     error_of,
 )
 from gpuplan.planner.site.pairs import _is_explained
-from gpuplan.planner.site.patience import LEAST_GIVEN_UP, Patience, patience_of
-from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
+from gpuplan.planner.site.replicas import (
+    LEAST_GIVEN_UP,
+    Chance,
+    Patience,
+    Replica,
+    Replicas,
+    SiteCase,
+    patience_of,
+)
 from gpuplan.planner.twin.workload import JITTER_S, SiteWorkload
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.refusals import CANCELLED, REASONS
@@ -83,8 +90,8 @@ def test_where_nothing_is_real_few_of_many_groups_get_a_verdict():
             for group in effects_of(
                 work, replicas.of[0][:12], replicas.of[0][12:], by, is_explained=True
             ):
-                assert group.mean.effect != 0.0
-                told += (group.mean.verdict != UNCLEAR) + (group.p95.verdict != UNCLEAR)
+                assert group.effect_s != 0.0
+                told += (group.verdict != UNCLEAR) + (group.p95_verdict != UNCLEAR)
                 count += 2
     assert count == 180 and told <= 0.05 * count
 
@@ -92,16 +99,16 @@ def test_where_nothing_is_real_few_of_many_groups_get_a_verdict():
 def test_a_node_less_is_longer_for_all_and_for_every_user():
     work, replicas = replayed(site(3), EASY, count=800, pairs=6)
     groups = effects_of(work, *replicas.of, "user", is_explained=True)
-    assert {group.mean.verdict for group in groups} == {"longer"}
+    assert {group.verdict for group in groups} == {"longer"}
     assert all(group.jobs == 80 for group in groups[1:])
 
 
 def test_the_same_site_gives_exactly_nothing():
     work, replicas = replayed(site(4), EASY, count=300, pairs=6)
     for group in effects_of(work, *replicas.of, "size", is_explained=True):
-        for effect in (group.mean, group.p95):
-            assert (effect.effect, effect.error, effect.verdict) == (0.0, 0.0, NO_CHANGE)
-            assert effect.under == 0.0 and effect.is_precise(6)
+        assert group.effect_s == group.error_s == group.p95_effect_s == group.p95_error_s == 0.0
+        assert group.verdict == group.p95_verdict == NO_CHANGE
+        assert group.under_s == group.p95_under_s == 0.0 and group.is_precise(6)
 
 
 def test_replicas_do_not_depend_on_what_is_replayed_beside_them():
@@ -179,8 +186,10 @@ def test_jobs_that_are_given_up_count_in_neither_replay():
     today = [Replica(wait, nothing, nothing, nothing)] * 6
     changed = [Replica(np.where(lost >= 0, lost + 5, -1), reason, nothing, nothing)] * 6
     (whole, *_) = effects_of(work, today, changed, "size", is_explained=True)
-    assert whole.jobs == 19 and whole.mean.effect == 5.0 and whole.p95.effect == 5.0
-    assert whole.mean.replayed == np.arange(19).mean() * 10 and whole.mean.recorded == 60
+    assert whole.jobs == 19 and whole.effect_s == 5.0 and whole.p95_effect_s == 5.0
+    assert (
+        whole.replayed_mean_wait_s == np.arange(19).mean() * 10 and whole.recorded_mean_wait_s == 60
+    )
 
 
 def test_jobs_that_a_change_rejects_make_no_wait_shorter():
@@ -192,13 +201,13 @@ def test_jobs_that_a_change_rejects_make_no_wait_shorter():
     reason = np.where(rejected, REASONS.index("QOSMaxGRESPerJob"), 0)
     changed = [Replica(np.where(rejected, -1, 0), reason, nothing, nothing)] * 6
     (whole, *_) = effects_of(work, today, changed, "size", is_explained=True)
-    assert (whole.jobs, whole.lost) == (20, 5.0)
+    assert (whole.jobs, whole.lost_jobs) == (20, 5)
     # Those wait to the end of the log, the last start, an hour after the last submission.
     end = int(jobs.submit.max()) + 3600
     wait_s = np.where(rejected, np.maximum(end - jobs.ready, 3600), 0)
-    assert whole.mean.changed == pytest.approx(wait_s.mean())
-    assert whole.mean.effect > 0 and whole.mean.verdict != "shorter"
-    assert whole.mean.recorded == whole.mean.replayed == 3600
+    assert whole.changed_mean_wait_s == pytest.approx(wait_s.mean())
+    assert whole.effect_s > 0 and whole.verdict != "shorter"
+    assert whole.recorded_mean_wait_s == whole.replayed_mean_wait_s == 3600
     # Fewer than one in a hundred are left out, on both sides and in the record.
     few = np.arange(1000) < 5
     jobs = busy_jobs(1000)
@@ -207,8 +216,8 @@ def test_jobs_that_a_change_rejects_make_no_wait_shorter():
     today = [Replica(nothing + 3600, nothing, nothing, nothing)] * 6
     changed = [Replica(np.where(few, -1, 0), np.where(few, 3, 0), nothing, nothing)] * 6
     (whole, *_) = effects_of(work, today, changed, "size", is_explained=True)
-    assert (whole.jobs, whole.mean.effect, whole.mean.recorded) == (995, -3600, 3600)
-    assert whole.mean.verdict == "shorter"
+    assert (whole.jobs, whole.effect_s, whole.recorded_mean_wait_s) == (995, -3600, 3600)
+    assert whole.verdict == "shorter"
 
 
 def test_the_wait_of_all_parts_counts_where_asked_for():
@@ -226,7 +235,7 @@ def test_the_wait_of_all_parts_counts_where_asked_for():
         effects_of(work, today, changed, "size", is_explained=True, all_parts=all_parts)[0]
         for all_parts in (False, True)
     )
-    assert (first.mean.effect, whole.mean.effect) == (1770, 2670)
+    assert (first.effect_s, whole.effect_s) == (1770, 2670)
 
 
 def test_the_largest_of_many_effects_has_to_stand_out():
@@ -253,8 +262,8 @@ def test_a_model_resolves_no_less_than_a_share_of_the_wait():
             for wait in (3600, round(3600 * (1 - less)))
         ]
         (whole, *_) = effects_of(work, *runs, "size", is_explained=True)
-        assert whole.mean.error == pytest.approx(QUANTILES[6] * SMALL_SHARE * 3600)
-        assert whole.mean.verdict == verdict
+        assert whole.error_s == pytest.approx(QUANTILES[6] * SMALL_SHARE * 3600)
+        assert whole.verdict == verdict
 
 
 def test_errors_by_hand():
@@ -273,7 +282,7 @@ def test_an_effect_of_one_week_is_not_told():
         runs = [[Replica(nothing + 60 + i + more, nothing, nothing, nothing) for i in range(6)]
                 for more in (nothing, extra)]  # fmt: skip
         (whole, *_) = effects_of(work, *runs, "size", is_explained=True)
-        assert whole.mean.effect == 600.0 and whole.mean.verdict == verdict
+        assert whole.effect_s == 600.0 and whole.verdict == verdict
 
 
 def test_blocks_are_weeks_else_days_else_one():
@@ -295,7 +304,7 @@ def test_pairs_are_added_until_their_number_says_little_more():
     def is_precise(effect, spread):
         whole = effects_of(work, runs(10_000, 0), runs(10_000 + effect, spread), "size",
                            is_explained=True)[0]  # fmt: skip
-        return whole.mean.is_precise(6)
+        return whole.is_precise(6)
 
     assert is_precise(8000, 1500) and not is_precise(0, 3000) and is_precise(0, 300)
 

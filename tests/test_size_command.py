@@ -305,3 +305,14 @@ def test_a_step_that_is_too_large_is_blamed_and_a_size_off_the_step_is_marked(gp
     assert code == 2 and err.startswith("error: --cluster-step: easy takes at most"), err
     code, out, _ = gpuplan(*wanted, "--gpus", "40", "--cluster-step", 64)
     assert code == 0 and "meets, off the step" in out
+
+
+def test_a_size_for_a_synthetic_log_says_that_nothing_checked_it(gpuplan, tmp_path):
+    log = tmp_path / "week.parquet"
+    assert gpuplan("synth", "--preset", "philly", "--jobs", "200", "--seed", "3", "-o", log)[0] == 0
+    words = ("size", log, "--target", "p95_wait <= 30m", "--price", "1.29", "--ci", "0")
+    out = " ".join(gpuplan(*words)[1].split("\n\n")[0].split())
+    assert out.endswith(
+        "The answer is not checked against the log: it is synthetic, its waits are sampled, and no "
+        "scheduler made them."
+    )

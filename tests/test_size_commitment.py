@@ -153,6 +153,26 @@ def test_options_stand_in_place_of_the_book(gpuplan, log, contracts):
     assert alone["commitment"]["today_gpus"] is None and alone["commitment"]["owned_gpus"] == 0
 
 
+def test_gpus_owned_and_committed_cost_their_own_prices_in_a_cluster(gpuplan, log, contracts):
+    """6 A100 around the clock: 1 owned, 2 committed to at $1.20, 3 on demand at $2."""
+    words = ("--contracts", contracts, "--target", "p95_wait <= 1m", "--gpus", "4,6")
+    results = answer(gpuplan, log, *words, "--where", "gpu_type = 'A100-80GB'")
+    usd = {point["gpus"]: point["usd_per_month"] for point in results["points"]}
+    assert usd[4] == pytest.approx((2 * 1.2 + 2) * 730.5)
+    assert usd[6] == pytest.approx((2 * 1.2 + 3 * 2) * 730.5)
+    assert results["gpus"] == 4 and results["usd_per_month"] == usd[4]
+    assert results["pools"][0]["usd_per_gpu_h"] == pytest.approx(4.4 / 4)
+    out = " ".join(gpuplan("size", log, *words, "--where", "gpu_type = 'A100-80GB'")[1].split())
+    assert "$3,210 a month around the clock" in out and "a month for the hours held" in out
+
+
+def test_commitments_of_some_types_are_not_set_beside_the_bill_of_all(gpuplan, log, contracts):
+    words = ("--contracts", contracts, "--commit", "T4=0.2", "--ci", "0")
+    out = " ".join(gpuplan("size", log, *words)[1].split("\n\n")[0].split())
+    assert out.startswith("Commit to none of T4: all on demand costs $0.15 a month. Today: ")
+    assert out.count("a month") == 1
+
+
 def test_the_answer_says_what_today_costs_over_the_optimum(gpuplan, log, contracts):
     code, out, err = gpuplan("size", log, "--contracts", contracts)
     text = " ".join(out.split())

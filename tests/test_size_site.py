@@ -15,7 +15,7 @@ from gpuplan.cli.documents.verdict import ADVICE
 from gpuplan.planner.engine import THREADS
 from gpuplan.planner.requests.replays import ReplayRequest
 from gpuplan.planner.requests.size import SizeRequest
-from gpuplan.planner.site.node_types import node_types
+from gpuplan.planner.site.node_replays import node_types
 from gpuplan.planner.site.site_sizes import held_jobs
 from gpuplan.planner.sizing.search import Candidates, unclear_of
 from gpuplan.planner.sizing.sized_replay import SizedReplay, UnclearSizes

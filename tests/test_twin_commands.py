@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gpuplan.cli.tables.twin_tables import whatif_headline
-from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, wait_growth
-from gpuplan.planner.site.effects import Effect, PairedWaits, verdict
+from gpuplan.planner.site.change_effects import ChangeEffect, wait_growth
+from gpuplan.planner.site.effects import Effect, GroupEffect, verdict
 from gpuplan.planner.twin.score import mean_ranks, rank_correlation, score_waits
 
 pytestmark = pytest.mark.compiled
@@ -379,10 +379,10 @@ def test_the_headline_says_what_a_gate_trips_on(gpuplan, twin, tmp_path, change)
 def group_of(name, mean, p95, today=3600.0):
     """Return an effect on a group by its waits of today: (effect, error) of the mean and P95."""
     effects = [
-        Effect(today, today, today + effect, 1.0, 0.0, error, 1.5 * error)
+        Effect(today, today, today + effect, 1.0, error, 1.5 * error)
         for effect, error in (mean, p95)
     ]
-    return GroupEffect.of(PairedWaits(name, 10, 0.0, *effects))
+    return GroupEffect.of(name, 10, 0.0, *effects)
 
 
 NOTHING, MORE, LESS = (60.0, 90.0), (2000.0, 500.0), (-1800.0, 500.0)

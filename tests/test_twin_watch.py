@@ -38,14 +38,14 @@ def watched(jobs, starts, config=LIMITS, array=None, cap=(1,)):
     made = SiteJobs.of(jobs)
     start = np.array(starts, np.int64)
     of_array = np.full(len(jobs), -1) if array is None else np.array(array)
-    held = watch_site(
+    job, rule, begin, end = watch_site(
         SITE, made.changed(pinned=start), config, start, of_array.astype(np.int64),
         np.array(cap, np.int64),
     )  # fmt: skip
     rows = {}
-    for place in np.lexsort((held.begin, held.job)):
-        rows.setdefault(int(held.job[place]), []).append(
-            (RULES[held.rule[place]], int(held.begin[place]), int(held.end[place]))
+    for place in np.lexsort((begin, job)):
+        rows.setdefault(int(job[place]), []).append(
+            (RULES[rule[place]], int(begin[place]), int(end[place]))
         )
     return rows
 

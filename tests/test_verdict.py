@@ -192,8 +192,20 @@ def test_a_plan_has_what_came_of_it_on_time_that_it_has_not_seen():
     )
 
 
+def test_a_plan_keeps_from_when_it_can_apply():
+    bought = "Commit to 3 GPUs for $9 a month, 7% less than the $10 of today's commitments."
+    until = (
+        "Today's commitments run on (8 H100 until 2026-12-11): fewer can apply only from then on."
+    )
+    headline = f"{bought} {until} Mean time 3 h per job, as today."
+    assert verdict_of(study("plan", headline)) == f"{bought} {until}"
+
+
 def test_waits_have_their_reasons_and_whether_the_cluster_is_too_small():
-    why = "41% of the wait is your per-user GPU limit (QOSMaxGRESPerUser, 16 GPUs)."
+    why = (
+        "By the last reason that Slurm kept of each job, 41% of the wait is your per-user GPU "
+        "limit (QOSMaxGRESPerUser, 16 GPUs)."
+    )
     small = "Is the cluster too small? In part: 31% of the wait had too few free GPUs."
     start = "A job waits 3 h on average from submission to start (P95 9 h)."
     headline = f"{start} {why} {small}\nToday: 37 GPUs on average (peak 55), 5 h per job. 9 jobs."

@@ -259,7 +259,8 @@ def test_the_command_says_why_first(gpuplan, trace):
     assert code == 0
     said = " ".join(out.split())
     assert said.startswith("A job waits 7.33 h on average from submission to start")
-    assert "59% of the wait is the queue (priority or resources)" in said
+    why = "By the last reason that Slurm kept of each job, 59% of the wait is the queue (priority"
+    assert why in said
     assert "41% your per-user GPU limit (QOSMaxGRESPerUser)" in said
     assert "too small? In part: 36% of the wait had too few free GPUs and no other hold" in said
     assert "limits, arrays or dependencies held 41%; 23% had enough GPUs free" in said

@@ -142,6 +142,14 @@ def split_hosts(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
+def slurm_time(seconds: int) -> str:
+    """Return seconds in Slurm's notation: ``D-HH:MM:SS``."""
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    return f"{days}-{hour:02d}:{minute:02d}:{second:02d}"
+
+
 def expand_hosts(text: str) -> list[str]:
     """Return the names of a host list in its order, each once.
 
@@ -155,6 +163,14 @@ def expand_hosts(text: str) -> list[str]:
             if len(names) > MOST_HOSTS:
                 raise ValueError(f"a host list may name {MOST_HOSTS:,} hosts at most")
     return list(names)
+
+
+def hosts_of(text: str | None) -> list[str]:
+    """Return the names of a host list; none where it is not one."""
+    try:
+        return expand_hosts(text) if text else []
+    except ValueError:
+        return []
 
 
 def _expand(part: str) -> list[str]:

@@ -6,7 +6,7 @@ Tables: ``node``, ``partition``, ``qos``, ``account``, ``priority``, ``backfill`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.typed_tables import leaves, nested
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.job_table.notation import expand_hosts, split_hosts
+from gpuplan.analysis.job_table.notation import hosts_of, split_hosts
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.site.schema import CalibrationTable, SiteSettings, read_settings
@@ -60,6 +60,12 @@ class SiteDocument:
             table = table[key]
         table[keys[-1]] = typed if type(typed) in (int, float) else value
         self.sources[dotted(*keys)] = source
+
+    def put_nodes(self, name: str, gpus: Any, gpu_type: str, weight: Any, count: Any = 1) -> None:
+        """Set a group of equal nodes; ``name`` is a host list. Raises as `put`."""
+        values = {"count": count, "gpus": gpus, "type": gpu_type, "weight": weight}
+        for key, value in values.items():
+            self.put(value, "node", name, key)
 
     @property
     def settings(self) -> SiteSettings:
@@ -131,12 +137,15 @@ class SiteDocument:
             else:
                 empty.append(name)
                 del partitions[name]
+        self.note_left_out(empty)
+
+    def note_left_out(self, partitions: Sequence[str]) -> None:
+        """Note once which nodes, and which of these partitions, are left out without GPUs."""
         if self.plain and not any("without GPUs" in note for note in self.notes):
-            self.notes.append(
-                f"{counted(len(self.plain), 'node')} without GPUs left out of the model"
-            )
-        left_out = f"partitions without GPU nodes are left out: {', '.join(empty)}"
-        if empty and left_out not in self.notes:
+            nodes = counted(len(self.plain), "node")
+            self.notes.append(f"{nodes} without GPUs left out of the model")
+        left_out = f"partitions without GPU nodes are left out: {', '.join(partitions)}"
+        if partitions and left_out not in self.notes:
             self.notes.append(left_out)
 
     def unknown_key(self, key: str) -> None:
@@ -147,10 +156,7 @@ class SiteDocument:
 
 def _hosts(text: str) -> list[str]:
     """Return the names of a host list; of what is none the text itself."""
-    try:
-        return expand_hosts(text)
-    except ValueError:
-        return [text]
+    return hosts_of(text) or [text]
 
 
 def dotted(*keys: str) -> str:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_zones import zone_named
+from gpuplan.analysis.base.time_zones import epoch_second
 from gpuplan.analysis.job_table.notation import UNLIMITED, WHOLE, capacity, gpu_limit, gpus_of
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.site.document import SiteDocument
@@ -39,7 +39,6 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
     """Read one dump.
 
     Args:
-        path: the file.
         zone: zone of the times of node events.
 
     Raises:
@@ -57,16 +56,12 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
             _located(path, number, _scontrol, document, dict(ONE_LINE.findall(record)))
         return document
     names = [name.strip().lower().replace(" ", "") for name in lines[0].split("|")]
-    take = _reader(set(names))
+    take = _reader(set(names), zone)
     if take is None:
         raise InputError(path, f"found {lines[0][:80]!r}", row=1, expected=EXPECTED)
     for number, line in enumerate(lines[1:], 2):
         cells = [cell.strip() for cell in line.split("|")]
-        row = dict(zip(names, cells, strict=False))
-        if take is _event:
-            _located(path, number, lambda to, entry: _event(to, entry, zone), document, row)
-        else:
-            _located(path, number, take, document, row)
+        _located(path, number, take, document, dict(zip(names, cells, strict=False)))
     return document
 
 
@@ -98,13 +93,13 @@ def _located(
         raise InputError(path, str(error), row=number, expected=EXPECTED) from error
 
 
-def _reader(names: set[str]) -> Callable[..., None] | None:
+def _reader(names: set[str], zone: str) -> Callable[[SiteDocument, Row], None] | None:
     if {"account", "user"} <= names and names & {"rawusage", "effectvusage"}:
         return _share
     if {"account", "user"} <= names and names & {"share", "fairshare", "grptres", "maxjobs"}:
         return _association
     if "nodename" in names or {"node", "state"} <= names:
-        return _event
+        return partial(_event, zone=zone)
     if "name" in names and "priority" in names:
         return _qos
     return None
@@ -119,11 +114,7 @@ def _scontrol(document: SiteDocument, cells: Row) -> None:
             document.plain.add(name)
             return
         document.capacities[name] = capacity({key.lower(): cells[key] for key in cells})
-        for key, value in (
-            ("count", 1), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"),
-            ("weight", cells.get("Weight", 1)),
-        ):  # fmt: skip
-            document.put(value, "node", name, key)
+        document.put_nodes(name, gpus[0], gpus[1] or "gpu", cells.get("Weight", 1))
         return
     name = cells["PartitionName"]
     by_key = {key.lower(): value for key, value in cells.items()}
@@ -178,7 +169,7 @@ def _put_limit(document: SiteDocument, cell: str, *keys: str) -> None:
         document.put(cell, *keys)
 
 
-def _event(document: SiteDocument, row: Row, zone: str = "UTC") -> None:
+def _event(document: SiteDocument, row: Row, zone: str) -> None:
     """Take a row of ``sacctmgr show events``: a node that was drained or down."""
     node = row.get("nodename") or row.get("node") or ""
     state = row.get("state", "").upper()
@@ -202,7 +193,6 @@ def _second(text: str, zone: str) -> int | None:
     if WHOLE.fullmatch(text):
         return int(text)
     try:
-        time = datetime.fromisoformat(text)
-        return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
+        return epoch_second(text, zone)
     except (ValueError, OverflowError):
         return None

@@ -147,7 +147,6 @@ def read_site_log(path: Path, zone: str | None = None) -> SiteLog:
     """Read a log, plain or compressed.
 
     Args:
-        path: the file.
         zone: zone of times that are written without an offset; None for UTC, with a note.
 
     Raises:

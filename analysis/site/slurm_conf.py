@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.notation import (
     MOST_HOSTS,
     capacity,
@@ -156,10 +155,7 @@ class _Conf:
             return
         self.hosts |= dict.fromkeys(hosts, name)
         self.document.capacities |= dict.fromkeys(hosts, size)
-        for key, value in (
-            ("count", len(hosts)), ("gpus", gpus[0]), ("type", gpus[1] or "gpu"), ("weight", weight)
-        ):  # fmt: skip
-            self.document.put(value, "node", name, key)
+        self.document.put_nodes(name, gpus[0], gpus[1] or "gpu", weight, len(hosts))
 
     def _partition(self, name: str, settings: dict[str, str]) -> None:
         if "priority" in settings:
@@ -210,13 +206,7 @@ class _Conf:
                 del self.document.tables["partition"][name]
                 continue
             settings["Nodes"] = folded(list(hosts), self.hosts)
-        if self.document.plain:
-            nodes = counted(len(self.document.plain), "node")
-            self.document.notes.append(f"{nodes} without GPUs left out of the model")
-        if empty:
-            self.document.notes.append(
-                f"partitions without GPU nodes are left out: {', '.join(empty)}"
-            )
+        self.document.note_left_out(empty)
 
 
 def folded(hosts: list[str], groups: dict[str, str]) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.time_zones import zone_named
+from gpuplan.analysis.base.time_zones import epoch_second
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.notation import A_TIME, gpus_of, minutes_limit
 from gpuplan.analysis.job_table.schema import UNREADABLE
@@ -287,10 +286,9 @@ def _second(cells: dict[str, str | None], column: str, zone: str) -> int | None:
     if text is None or text.isdecimal():
         return None if text is None else int(text)
     try:
-        time = datetime.fromisoformat(text)
+        return epoch_second(text, zone)
     except ValueError:
         raise _Unreadable(column, text, "a time such as 2026-03-19T08:30:00") from None
-    return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
 
 
 def _span(cells: dict[str, str | None], column: str) -> int | None:

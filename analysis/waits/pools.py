@@ -17,7 +17,7 @@ from gpuplan.analysis.base.arrays import IntArray
 from gpuplan.analysis.history.free_gpus import StepFunction
 from gpuplan.analysis.history.runs import END_OF_ONE_RUN_US, START_US
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
-from gpuplan.analysis.job_table.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import hosts_of
 
 PARTS_PER_GPU = 1_000_000
 LEAST_NAMED = 0.99
@@ -81,38 +81,30 @@ class Pools:
         return self.types.get(gpu_type) if pool is None else pool
 
 
-@dataclass(frozen=True, slots=True)
-class GpuKinds:
-    """What GPUs the jobs of a log run on.
+def partition_kinds(jobs: pl.DataFrame) -> dict[str, str]:
+    """Return, by partition, what the jobs of a whole log run on that name no GPU type.
 
-    Attributes:
-        of_partition: what jobs run on that name no GPU type: the only type of their partition, or
-            the partition itself where the log names no types at all.
+    The only type of their partition, or the partition itself where the log names no types at all.
     """
+    if "partition" not in jobs.columns:
+        return {}
+    gpu_jobs = jobs.filter(pl.col("num_gpus") > 0).select(
+        pl.col("partition").cast(pl.String), pl.col("gpu_type").cast(pl.String)
+    )
+    if gpu_jobs["gpu_type"].null_count() == gpu_jobs.height:
+        return {name: name for name in gpu_jobs["partition"].drop_nulls().unique()}
+    types = gpu_jobs.drop_nulls().unique().group_by("partition").agg("gpu_type")
+    return {name: kinds[0] for name, kinds in types.iter_rows() if len(kinds) == 1}
 
-    of_partition: Mapping[str, str]
 
-    @classmethod
-    def of(cls, jobs: pl.DataFrame) -> GpuKinds:
-        """Return the kinds of a whole log."""
-        if "partition" not in jobs.columns:
-            return cls({})
-        gpu_jobs = jobs.filter(pl.col("num_gpus") > 0).select(
-            pl.col("partition").cast(pl.String), pl.col("gpu_type").cast(pl.String)
-        )
-        if gpu_jobs["gpu_type"].null_count() == gpu_jobs.height:
-            return cls({name: name for name in gpu_jobs["partition"].drop_nulls().unique()})
-        types = gpu_jobs.drop_nulls().unique().group_by("partition").agg("gpu_type")
-        return cls({name: kinds[0] for name, kinds in types.iter_rows() if len(kinds) == 1})
-
-    def of_jobs(self, jobs: pl.DataFrame) -> pl.Expr:
-        """Return the column ``kind`` of jobs."""
-        named = pl.col("gpu_type").cast(pl.String)
-        if "partition" not in jobs.columns or not self.of_partition:
-            return named.fill_null(UNNAMED).alias("kind")
-        part = pl.col("partition").cast(pl.String)
-        of_part = part.replace_strict(self.of_partition, default=None, return_dtype=pl.String)
-        return pl.coalesce(named, of_part, pl.lit(UNNAMED)).alias("kind")
+def kind_of(jobs: pl.DataFrame, of_partition: Mapping[str, str]) -> pl.Expr:
+    """Return the column ``kind`` of jobs: their GPU type, or what `partition_kinds` says."""
+    named = pl.col("gpu_type").cast(pl.String)
+    if "partition" not in jobs.columns or not of_partition:
+        return named.fill_null(UNNAMED).alias("kind")
+    part = pl.col("partition").cast(pl.String)
+    of_part = part.replace_strict(of_partition, default=None, return_dtype=pl.String)
+    return pl.coalesce(named, of_part, pl.lit(UNNAMED)).alias("kind")
 
 
 def pools_of(jobs: pl.DataFrame, cluster: StatedCluster | None = None) -> Pools:
@@ -146,7 +138,7 @@ def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
         for name in ("partition", "node_list")
     }
     whole = jobs.filter((pl.col("num_gpus") > 0) & pl.col("duration_s").is_not_nan()).select(
-        GpuKinds.of(jobs).of_jobs(jobs),
+        kind_of(jobs, partition_kinds(jobs)),
         text["partition"].alias("partition"),
         START_US.alias("start"),
         END_OF_ONE_RUN_US.alias("end"),
@@ -197,7 +189,8 @@ class NamedNodes:
             return None
         by_use = runs.group_by("kind", "partition", "nodes").agg(pl.col("parts").max())
         by_use = by_use.drop_nulls("nodes")
-        hosts = {text: _hosts(text) for text in by_use["nodes"].unique().sort().to_list()}
+        written = by_use["nodes"].unique().sort().to_list()
+        hosts = {text: hosts_of(text) or [text] for text in written}
         lists = pl.DataFrame(
             {"nodes": list(hosts), "hosts": list(hosts.values())},
             schema={"nodes": pl.String, "hosts": pl.List(pl.String)},
@@ -250,13 +243,6 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
         .agg(pl.col("parts").top_k(2).min())
     )
     yield from held.iter_rows()
-
-
-def _hosts(text: str) -> list[str]:
-    try:
-        return expand_hosts(text) or [text]
-    except ValueError:
-        return [text]
 
 
 def _whole(parts: int) -> int:

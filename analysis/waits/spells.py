@@ -7,6 +7,7 @@ ones that it may use are fewer than it requested, and else for another reason.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,13 +24,15 @@ from gpuplan.analysis.history.reasons import (
     group_of,
 )
 from gpuplan.analysis.history.runs import START_US, SUBMIT_US
-from gpuplan.analysis.waits.pools import GpuKinds, Pools, parts_of
+from gpuplan.analysis.waits.pools import Pools, kind_of, partition_kinds, parts_of
 
 NEEDED = ("submit_time", "queue_s", "duration_s", "num_gpus", "gpu_type", "state")
 """Canonical columns that waits are made of."""
 SITE = ("eligible_time", "partition", "qos", "account", "reason", "node_list", "runs",
         "reserved_time")  # fmt: skip
 """Columns that only some logs have."""
+REASON = "reason"
+"""The last reason that the scheduler gave; only some logs have it."""
 NO_ROOM, ROOM = "for free GPUs", "for another reason"
 """Names of the two parts of a wait without recorded reasons."""
 
@@ -68,9 +71,9 @@ class FirstWaits:
     @property
     def has_reasons(self) -> bool:
         """Whether the log records why jobs wait, with more than that they do."""
-        if "reason" not in self.jobs.columns:
+        if REASON not in self.jobs.columns:
             return False
-        return bool((self.jobs["reason"].cast(pl.String) != NOT_SAID).any())
+        return bool((self.jobs[REASON].cast(pl.String) != NOT_SAID).any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,35 +122,35 @@ class Spells:
 
 
 def first_waits(
-    jobs: pl.DataFrame, kinds: GpuKinds | None = None, begin_us: int | None = None
+    jobs: pl.DataFrame, kinds: Mapping[str, str] | None = None, begin_us: int | None = None
 ) -> FirstWaits:
     """Return the first waits of a log.
 
     Args:
         jobs: with `NEEDED`, and what of `SITE` the log has; jobs still running have the time run so
             far as ``duration_s``.
-        kinds: what GPUs jobs run on; None where these are all jobs of the log.
+        kinds: see `partition_kinds`; None where these are all jobs of the log.
         begin_us: leave out jobs submitted before; None for no job.
     """
     has_gpus = pl.col("num_gpus") > 0
     if begin_us is not None:
         has_gpus &= SUBMIT_US >= begin_us
-    with_gpus = jobs.filter(has_gpus).with_columns(
-        (GpuKinds.of(jobs) if kinds is None else kinds).of_jobs(jobs)
-    )
+    kinds = partition_kinds(jobs) if kinds is None else kinds
+    with_gpus = jobs.filter(has_gpus).with_columns(kind_of(jobs, kinds))
     ran = pl.col("queue_s").is_not_null() & pl.col("queue_s").is_not_nan()
     ran &= (pl.col("state") != "not_started").fill_null(True)
     started = with_gpus.filter(ran)
     submit = started.select(SUBMIT_US).to_series().to_numpy()
     start = started.select(START_US).to_series().to_numpy()
-    eligible = submit
-    if "eligible_time" in started.columns:
-        recorded = started["eligible_time"].dt.epoch("us").fill_null(pl.Series(submit)).to_numpy()
-        eligible = np.clip(recorded, submit, start)
-    reserved = start
-    if "reserved_time" in started.columns:
-        recorded = started["reserved_time"].dt.epoch("us").fill_null(pl.Series(start)).to_numpy()
-        reserved = np.clip(recorded, submit, start)
+
+    def instants(name: str, default: IntArray) -> IntArray:
+        if name not in started.columns:
+            return default
+        recorded = started[name].dt.epoch("us").fill_null(pl.Series(default)).to_numpy()
+        clipped: IntArray = np.clip(recorded, submit, start)
+        return clipped
+
+    eligible, reserved = instants("eligible_time", submit), instants("reserved_time", start)
     never = with_gpus.filter(
         (pl.col("state") == "not_started").fill_null(False) | pl.col("duration_s").is_null()
     )
@@ -194,7 +197,7 @@ def recorded_spells(waits: FirstWaits) -> Spells:
     A second spell is from then to its start, where the log tells when quota was reserved.
     """
     none = NOT_SAID if waits.has_reservations else NO_REASON
-    names = waits.jobs["reason"].cast(pl.String).fill_null(none)
+    names = waits.jobs[REASON].cast(pl.String).fill_null(none)
     reasons = [*names.unique().sort().to_list(), ADMISSION]
     place = names.replace_strict(reasons, range(len(reasons)), return_dtype=pl.Int64).to_numpy()
     late = np.flatnonzero(waits.reserved < waits.start)
@@ -260,3 +263,24 @@ def title_of(reason: str) -> str:
 def is_limit(reason: str) -> bool:
     """Return whether a reason is a limit of a QOS, an account or a user."""
     return reason not in (NO_ROOM, ROOM, NOT_ELIGIBLE) and group_of(reason).key == LIMITS
+
+
+def limit_share(jobs: pl.DataFrame) -> float | None:
+    """Return the share of the wait whose recorded reason is a limit of a QOS, an account or a user.
+
+    Args:
+        jobs: with ``queue_s`` and ``num_gpus``, and ``reason`` where the log has it.
+
+    Returns:
+        None where the log names no reason, or nobody waited.
+    """
+    if REASON not in jobs.columns or jobs[REASON].null_count() == jobs.height:
+        return None
+    waits = jobs.filter(pl.col("num_gpus") > 0).select(
+        pl.col(REASON).cast(pl.String).fill_null("None"), pl.col("queue_s").fill_nan(None)
+    )
+    by_reason = waits.group_by(REASON).agg(pl.col("queue_s").sum()).rows()
+    total = sum(waited for _, waited in by_reason)
+    return (
+        sum(waited for reason, waited in by_reason if is_limit(reason)) / total if total else None
+    )

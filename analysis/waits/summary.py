@@ -253,9 +253,9 @@ class WaitAnalysis:
             of_pool = [kind for kind, each in self.pools.types.items() if each is pool]
             yield _type_use(pool, waits, kinds.is_in(of_pool).to_numpy(), begin, end)
 
-    def groups(self, groupings: tuple[str, ...] = GROUPINGS) -> tuple[GroupWait, ...]:
+    def groups(self) -> tuple[GroupWait, ...]:
         """Return the waits by account, partition, QOS, GPU type and size, where a log has them."""
-        return tuple(row for by in groupings for row in self._groups_by(by))
+        return tuple(row for by in GROUPINGS for row in self._groups_by(by))
 
     def _groups_by(self, by: str) -> Iterator[GroupWait]:
         names = group_names(self.waits, by)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuplan.analysis.base.time_units import MICROS
-from gpuplan.analysis.job_table.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import hosts_of
 from gpuplan.analysis.metrics.samples import GpuKey
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.holders import NodeRuns
@@ -45,7 +45,7 @@ class LogRuns:
         rows: dict[str, list[int]] = {}
         per_node = np.zeros(job.size, np.int64)
         if "node_list" in log.jobs.columns:
-            hosts = {text: _hosts(text) for text in log.jobs["node_list"].unique().to_list()}
+            hosts = {text: hosts_of(text) for text in log.jobs["node_list"].unique().to_list()}
             for i, text in enumerate(log.jobs["node_list"].gather(job).to_list()):
                 nodes = hosts[text]
                 if nodes and gpus[i] >= len(nodes) and gpus[i] % len(nodes) == 0:
@@ -58,13 +58,6 @@ class LogRuns:
             at = at[np.argsort(start_s[at], kind="stable")]
             by_node[node] = NodeRuns(job[at], start_s[at], end_s[at], per_node[at])
         return cls(frozenset(by_node), by_node, by_job)
-
-
-def _hosts(text: str | None) -> list[str]:
-    try:
-        return expand_hosts(text) if text else []
-    except ValueError:
-        return []
 
 
 def joined_gpus(

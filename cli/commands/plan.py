@@ -33,7 +33,7 @@ from gpuplan.cli.tables.plan_tables import classes_table, headline, levers_table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.plan import PlanAnswer
+    from gpuplan.planner.studies.plan_document import PlanAnswer
 
 
 def show(study: PlanAnswer) -> StudyView:

@@ -16,10 +16,12 @@ from gpuplan.cli.tables.wait_tables import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from gpuplan.planner.studies.waits import WaitsAnswer
+    from gpuplan.planner.requests.waits import WaitsRequest
+    from gpuplan.planner.studies.answer import Answer
+    from gpuplan.planner.studies.waits import WaitsResults
 
 
-def show(study: WaitsAnswer) -> StudyView:
+def show(study: Answer[WaitsRequest, WaitsResults]) -> StudyView:
     """Return the waits as people see them."""
     results = study.results
 

@@ -30,8 +30,9 @@ TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
 QUESTION = "Is the cluster too small?"
 """Waits alone answer nothing: their reasons and this question with its answer belong to them."""
-PROVEN = re.compile(r": (?:confirmed[;.]|its cost held )")
-"""In the sentence of a plan on time that it has not seen: whether it held there, and saved."""
+KEPT = re.compile(r": (?:confirmed[;.]|its cost held )|^Today's commitments run on ")
+"""Sentences of a plan that a report keeps: whether it held on time that it has not seen, and from
+when it can apply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ def verdict_of(study: StudyResult) -> str:
     if QUESTION in others:
         return " ".join(others[: others.index(QUESTION) + 2])
     first, *more = others or sentences
-    return marked(" ".join([first, *filter(PROVEN.search, more)]), study)
+    return marked(" ".join([first, *filter(KEPT.search, more)]), study)
 
 
 def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:

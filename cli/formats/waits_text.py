@@ -31,7 +31,7 @@ WORDS = {
     "array": "limits of job arrays",
     "dependency": "dependencies",
 }
-FREE_GPUS, PEAK = "free GPUs", "peak held"
+FREE_GPUS, PEAK, RECORDED = "free GPUs", "peak held", "recorded reasons"
 SHORT_S = 300.0
 """Waits of less are no reason for a change."""
 
@@ -91,7 +91,11 @@ def _why(waits: WaitSummary) -> str:
         return ""
     (share, what), *others = phrases
     more = "".join(f", {each:.0%} {text}" for each, text in others)
-    return f"{share:.0%} of the wait is {what}{more}."
+    by = ""
+    if waits.basis == RECORDED:
+        scheduler = "Slurm" if waits.mean_reservation_wait_s is None else "Kueue"
+        by = f"By the last reason that {scheduler} kept of each job, "
+    return f"{by}{share:.0%} of the wait is {what}{more}."
 
 
 def _reasons(waits: WaitSummary) -> Iterator[tuple[float, str]]:

@@ -148,11 +148,15 @@ def commitment_text(results: SizeResults) -> str:
 
 def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
     usd, other = show_dollars(plan.usd_per_month), plan.all_on_demand_usd_per_month
+    part = is_of_some_types(results)
     if not plan.committed_gpus:
-        text = f"Commit to none: all on demand costs {show_dollars(other)} a month"
+        names = listed([name for name, _ in commitments(results)], MOST_TYPES)
+        none = f"none of {names}" if part else "none"
+        text = f"Commit to {none}: all on demand costs {show_dollars(other)} a month"
         return f"{text}{_against_today(results, plan)}{_applies_from(results)}."
-    less = _against_today(results, plan)
+    less, those = _against_today(results, plan), ""
     if not less:
+        those = " for these types" if part else ""
         saved = 1 - plan.usd_per_month / other if other else 0.0
         less = (
             ", about the same as all on demand"
@@ -161,8 +165,14 @@ def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
         )
     return (
         f"If no job may wait, commit to {_gpus(results, plan)} and rent up to "
-        f"{plan.on_demand_peak_gpus:,} on demand: {usd} a month{less}{_applies_from(results)}."
+        f"{plan.on_demand_peak_gpus:,} on demand: {usd} a month{those}{less}"
+        f"{_applies_from(results)}."
     )
+
+
+def is_of_some_types(results: SizeResults) -> bool:
+    """Whether commitments are looked for on some GPU types of the log only."""
+    return 0 < len(commitments(results)) < len(results.pools)
 
 
 def _gpus(results: SizeResults, plan: CommitmentResult) -> str:

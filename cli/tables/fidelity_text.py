@@ -25,6 +25,12 @@ OF_KUBERNETES = (
     "The log has no quotas: with a dump of Kueue's objects gpuplan calibrate reads the site's "
     "rules, and whatif and eta replay them"
 )
+OF_OTHERS = (
+    "The log has no rules of its site: gpuplan calibrate reads them from sacct output and "
+    "slurm.conf, or from a dump of Kueue"
+)
+OF_SLURM = ("", "slurm", "swf", "canonical")
+"""Formats of logs that may be of Slurm; empty where the format is not known."""
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 
@@ -53,11 +59,12 @@ def contradiction(fidelity: Fidelity, source_format: str = "") -> str:
     if replayed_s is None or recorded_s is None:  # as long by chance
         why = f"{fidelity.why[:1].upper()}{fidelity.why[1:]}"
         return f"{why}: nothing is recommended. {step}."
+    jobs = f" of the jobs on {fidelity.gpu_type}" if fidelity.gpu_type else ""
     return (
         f"A replay of today's {fidelity.cluster_gpus:,} GPUs"
         f"{'' if fidelity.policy is None else f' under {fidelity.policy}'} waits "
-        f"{show_duration(replayed_s)} ({name}), your log {show_duration(recorded_s)}: "
-        f"{fidelity.why}. {step}."
+        f"{show_duration(replayed_s)} ({name}{jobs}), your log {show_duration(recorded_s)}: "
+        f"{fidelity.cause}. {step}."
     )
 
 
@@ -65,7 +72,9 @@ def _rules_of_site(source_format: str) -> str:
     """Return how the rules of the site that wrote a log can be replayed."""
     if source_format == "kueue":
         return OF_KUEUE
-    return OF_KUBERNETES if source_format in KUBERNETES else USE_TWIN
+    if source_format in KUBERNETES:
+        return OF_KUBERNETES
+    return USE_TWIN if source_format in OF_SLURM else OF_OTHERS
 
 
 def fidelity_table(fidelity: Fidelity) -> tuple[Table, ...]:

@@ -51,7 +51,8 @@ def restarts_of(study: FrontierStudy) -> str:
 def _budgets(study: FrontierStudy, precision: Precision) -> Table:
     """Return a row for today and one per budget."""
     columns = tuple(_columns(study, precision))
-    rows = [[row.get(column.key) for column in columns] for row in _rows(study, precision)]
+    budgets = list(_rows(study, precision))
+    rows = [[row.get(column.key) for column in columns] for row in budgets]
     how = "in replay" if study.cluster is not None else "planned, not replayed"
     if study.cluster is not None and not study.is_mixed:
         how += f"; {restarts_of(study)}"
@@ -60,6 +61,9 @@ def _budgets(study: FrontierStudy, precision: Precision) -> Table:
         title += f"{', at' if study.is_mixed else ';'} {study.priced}"
     if not study.is_exact:
         title += f"; by --method {study.method}"
+    if not study.is_mixed and any(str(row.get("budget")).endswith("x") for row in budgets):
+        load = show_number(study.frontier.load_gpus)
+        title += f"; 1x: {load} GPUs, every job on one"
     return Table(title, columns, rows, most=BUDGETS_SHOWN)
 
 

@@ -8,10 +8,11 @@ from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
+from gpuplan.planner.plan.routes import BASE
 
 if TYPE_CHECKING:
-    from gpuplan.planner.plan.cost_steps import CostStep
     from gpuplan.planner.plan.holdout import HeldOutCost, HeldOutPlan
+    from gpuplan.planner.plan.market_use import CostStep
     from gpuplan.planner.studies.plan_results import PlanResults
 
 
@@ -62,6 +63,8 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
         f"{show_about_usd(plan.usd_per_month)} a month, {show_duration(plan.mean_time_s)} per "
         f"job{counted}, P95 wait {show_duration(plan.p95_wait_s)}"
     )
+    if changes_nothing(results):
+        return f"On {part}, {tried}; the plan changes nothing, so there is no saving to confirm."
     if has_budget or holdout.saved is not False:
         return f"On {part}, {tried}: confirmed."
     name = today_name(results, holdout.today.committed_gpus)
@@ -72,6 +75,13 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
             f"for {name} would have cost {usd} there."
         )
     return f"On {part}, {tried}: confirmed; there too it costs more than {name}, {usd}."
+
+
+def changes_nothing(results: PlanResults) -> bool:
+    """Return whether every job runs as recorded, on GPUs that are owned or rented on demand."""
+    used = {use.name for use in results.markets if use.mean_gpus > 0 or use.gpus > 0}
+    routes = {route.name for each in results.classes for route in each.routes}
+    return used <= {"owned", "on_demand"} and routes <= {BASE}
 
 
 def _saves(results: PlanResults) -> bool:

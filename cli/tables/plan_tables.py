@@ -109,13 +109,8 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         commit += f" beside the {owned:,.0f} owned"
     if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
         commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
-    elsewhere = [
-        words
-        for name, words in (("spot", "on spot"), ("serverless", "in containers"))
-        if any(use.name == name and use.mean_gpus > 0 for use in results.markets)
-    ]
-    if elsewhere:
-        commit += f", with some jobs {' and '.join(elsewhere)},"
+    if elsewhere := _elsewhere(results):
+        commit += f", with {elsewhere},"
     if cap := cap_text(results):
         commit = f"{commit.removesuffix(',')}{cap}"
     if not results.confirmed:
@@ -124,6 +119,7 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     has_budget = request.budget is not None
     cost = f"for {show_about_usd(results.usd_per_month)} a month"
     cost += "" if request.has_price else " at an assumed price"
+    cost += ", owned GPUs left out" if owned else ""
     replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
     if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
         cost += f" ({show_about_usd(replay_usd)} in the replay)"
@@ -140,6 +136,18 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
             cost = f"nothing is bought or rented{_changed_time(results)}"
     answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
+
+
+def _elsewhere(results: PlanResults) -> str:
+    """Return how much of the GPU time is on spot GPUs and in containers; empty where none is."""
+    all_gpus = sum(use.mean_gpus for use in results.markets)
+    parts: list[str] = []
+    for name, where in (("spot", "on spot"), ("serverless", "in containers")):
+        gpus = sum(use.mean_gpus for use in results.markets if use.name == name)
+        if gpus > 0:
+            of_what = "" if parts else " of the GPU-hours"
+            parts.append(f"{show_share(gpus / all_gpus)}{of_what} {where}")
+    return " and ".join(parts)
 
 
 def _terms(results: PlanResults) -> str:

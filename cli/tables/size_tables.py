@@ -15,9 +15,9 @@ from gpuplan.cli.formats.units import (
     show_number,
     show_price,
 )
-from gpuplan.cli.tables.commitment_tables import commitment_text, show_dollars
+from gpuplan.cli.tables.commitment_tables import commitment_text, is_of_some_types, show_dollars
 from gpuplan.cli.tables.fidelity_text import contradiction
-from gpuplan.planner.site.fidelity import SITE_RULES
+from gpuplan.planner.site.fidelity import SITE_RULES, UNKNOWN
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.size import SizeAnswer
@@ -149,6 +149,8 @@ def headline(
         return parts[0]  # it says what today costs
     if len(parts) < 3 or not parts[1]:
         parts.append(_today(results, period_text(period)))
+    if results.gpus is not None and results.fidelity.verdict == UNKNOWN:
+        parts.append(f"The answer is not checked against the log: {results.fidelity.why}.")
     return " ".join(part for part in parts if part)
 
 
@@ -214,6 +216,8 @@ def _answer(results: SizeResults) -> str:
     gpus = counted(results.gpus, "GPU")
     text = f"You need {gpus}{nodes} for {names}{grown} under {results.policy}"
     cost = f"{show_dollars(results.usd_per_month)} a month"
+    if results.today.cluster_gpus is None and results.today.usd_per_month is not None:
+        cost += " around the clock"
     if len(results.pools) > 1:
         each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
         return f"{text}: {each}, {cost}."
@@ -294,14 +298,15 @@ def _today(results: SizeResults, when: str) -> str:
     if len(results.pools) > 1:
         peak += ", all GPU types at once"
     wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
-    if today.cluster_gpus is None or today.usd_per_month is None:
+    # Dollars of some types do not stand beside the bill of all.
+    usd = None if results.gpus is None and is_of_some_types(results) else today.usd_per_month
+    if today.cluster_gpus is None or usd is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        usd = today.usd_per_month
-        bill = "" if usd is None else f", {show_dollars(usd)} a month"
+        bill = "" if usd is None else f", {show_dollars(usd)} a month for the hours held"
         return f"{when}: {gpus} held on average (peak {peak}){wait}{bill}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
-        f"{when}: {gpus} for {show_dollars(today.usd_per_month)} a month, {mean} held on average "
+        f"{when}: {gpus} for {show_dollars(usd)} a month, {mean} held on average "
         f"(peak {peak}){wait}."
     )
 

@@ -19,12 +19,8 @@ from gpuplan.cli.formats.units import (
 from gpuplan.cli.tables.quota_tables import quota_tables
 
 if TYPE_CHECKING:
-    from gpuplan.planner.site.change_effects import (
-        ChangeEffect,
-        GroupEffect,
-        SplitJobs,
-        WhatIfResults,
-    )
+    from gpuplan.planner.site.change_effects import ChangeEffect, SplitJobs, WhatIfResults
+    from gpuplan.planner.site.effects import GroupEffect
     from gpuplan.planner.twin.calibrate import CalibrateResults
     from gpuplan.planner.twin.score import WaitScore
     from gpuplan.planner.twin.validate import ChangeValidation

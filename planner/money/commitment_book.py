@@ -20,7 +20,7 @@ from gpuplan.analysis.prices.contracts import (
 )
 from gpuplan.planner.money.commitment import CommitmentOffer
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
-from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_book import Prices, pools_in_force
 from gpuplan.planner.money.price_request import Price
 
 
@@ -47,12 +47,13 @@ class CommitmentBook:
     def chosen(
         self, gpu_types: Iterable[str | None], *, must: bool = True
     ) -> tuple[str | None, ...]:
-        """Return the types of a log that have a price of a commitment.
+        """Return the types of a log that ``--commit`` names, else those with a commitment.
 
         Raises `UsageError` where there is none and there ``must`` be.
         """
         types = tuple(gpu_types)
-        chosen = tuple(name for name in types if self.offers(name))
+        offers = self._prices if self.prices else self.offers
+        chosen = tuple(name for name in types if offers(name))
         if not chosen and types and must:
             if self.prices:
                 self.committed().of(types[0])  # raises: it has no price
@@ -157,8 +158,7 @@ class CommitmentBook:
 
     def pools(self, gpu_type: str | None) -> list[PaidPool]:
         """Return the pools of the book in force at the end, in the order in which they fill."""
-        pools = [p for p in self.book.pools if p.from_us < self.end_us <= p.until_us]
-        return _of_type(pools, gpu_type, self.book.option, self.gpu)
+        return pools_in_force(self.book, gpu_type or self.gpu or UNNAMED, self.end_us - 1)
 
     def _on_demand(self, gpu_type: str | None) -> Fraction:
         price = self.on_demand.get(gpu_type)
@@ -180,13 +180,6 @@ class CommitmentBook:
         name = _name_of(names, gpu_type, self.book.option, self.gpu)
         dated = () if name is None else self.book.prices_of(name)
         return next((p for p in reversed(dated) if p.from_us < self.end_us), None)
-
-
-def _of_type(
-    pools: Sequence[PaidPool], gpu_type: str | None, option: str, gpu: str | None
-) -> list[PaidPool]:
-    name = _name_of([pool.gpu_type for pool in pools], gpu_type, option, gpu)
-    return [pool for pool in pools if pool.gpu_type == name]
 
 
 def _name_of(

@@ -24,6 +24,7 @@ from gpuplan.analysis.prices.contracts import (
     OWNED,
     Contracts,
     DatedPrice,
+    PaidPool,
     make_contracts,
     read_contracts,
 )
@@ -227,6 +228,10 @@ class Prices:
             )
         return (f"{self.option}: the price of {listed(unmatched, 6)} is not used; {have}",)
 
+    def pools(self, gpu_type: str | None) -> list[PaidPool]:
+        """Return the GPUs of a type that are owned or committed to, in the order they fill."""
+        return pools_in_force(self.book, self._named(gpu_type), self.at_us)
+
     def _named(self, gpu_type: str | None) -> str:
         return self.gpu or UNNAMED if gpu_type is None or gpu_type == UNNAMED else gpu_type
 
@@ -279,6 +284,13 @@ class Prices:
         hint = ",".join(f"{name}=USD" for name in dict.fromkeys(gpu_types))
         have = "has" if len(gpu_types) == 1 else "have"
         return f"{option}: {who} {have} no price{only}\n  next: {self.option} {hint} as well"
+
+
+def pools_in_force(book: Contracts, gpu_type: str, at_us: int) -> list[PaidPool]:
+    """Return the pools of a type of the log that a book has at an instant."""
+    pools = [pool for pool in book.pools if pool.from_us <= at_us < pool.until_us]
+    name = match_types([pool.gpu_type for pool in pools], [gpu_type], book.option)[gpu_type]
+    return [pool for pool in pools if pool.gpu_type == name]
 
 
 @lru_cache(maxsize=256)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpuplan.planner.plan.columns import RouteColumns, paths_of
+from gpuplan.planner.plan.columns import RouteColumns
+from gpuplan.planner.plan.routes import JobPaths
 from gpuplan.simkit.apportion import apportion
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
@@ -15,22 +17,27 @@ LEAST_SHARE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class AssignedJobs:
+class AssignedJobs(JobPaths):
     """The route of each job, and what it holds there; arrays of the jobs of the plan, shape (n,).
 
     Attributes:
         column: of the route in `RouteColumns`; -1 for a deferred job.
-        fits: whether the route takes the job; one that it does not take runs as recorded.
-        time_s, pool_from_s, pool_gpus, outside_s, tau_s: as in `JobPaths`.
+        kind: of the route; empty for a deferred job.
     """
 
     column: IntArray
-    fits: BoolArray
-    time_s: FloatArray
-    pool_from_s: FloatArray
-    pool_gpus: FloatArray
-    outside_s: FloatArray
-    tau_s: FloatArray
+    kind: NDArray[np.str_]
+
+    @property
+    def mean_time_s(self) -> float:
+        """Mean time of the jobs that are not deferred, without waits; 0 without any."""
+        is_planned = self.column >= 0
+        return float(self.time_s[is_planned].mean()) if is_planned.any() else 0.0
+
+    def is_on(self, kind: str) -> BoolArray:
+        """Return which jobs are on a route of a kind that takes them."""
+        result: BoolArray = self.fits & (self.kind == kind)
+        return result
 
 
 def shares_of(columns: RouteColumns, share: FloatArray) -> FloatArray:
@@ -46,25 +53,24 @@ def assigned_jobs(columns: RouteColumns, share: FloatArray) -> AssignedJobs:
     jobs, size = columns.jobs, columns.jobs.size
     share = shares_of(columns, share)
     column = np.full(size, -1)
-    fits = np.zeros(size, bool)
-    time_s, pool_gpus = jobs.run_s.copy(), jobs.gpus.copy()
-    pool_from_s, outside_s = np.zeros((2, size))
-    tau_s = np.full(size, np.inf)
-    markets = dict(zip(columns.types, columns.markets, strict=True))
+    held = JobPaths(
+        fits=np.zeros(size, bool),
+        time_s=jobs.run_s.copy(),
+        pool_from_s=np.zeros(size),
+        pool_gpus=jobs.gpus.copy(),
+        outside_s=np.zeros(size),
+        tau_s=np.full(size, np.inf),
+    )
+    arrays = [array.name for array in fields(JobPaths)]
     for number, planned in enumerate(columns.classes):
         routes = np.flatnonzero(columns.class_of == number)
         chosen = routes[apportion(share[routes], planned.jobs.size)]
         column[planned.jobs] = chosen
-        market = markets[planned.gpu_type]
-        paths = dict(paths_of(jobs, planned, market, columns.speedup, columns.settings))
+        paths = dict(columns.paths_of(planned))
         for route in np.unique(chosen).tolist():
-            path = paths[columns.routes[route]]
-            is_taken = chosen == route
-            rows = planned.jobs[is_taken]
-            fits[rows], time_s[rows] = path.fits[is_taken], path.time_s[is_taken]
-            pool_from_s[rows], pool_gpus[rows] = (
-                path.pool_from_s[is_taken],
-                path.pool_gpus[is_taken],
-            )
-            outside_s[rows], tau_s[rows] = path.outside_s[is_taken], path.tau_s[is_taken]
-    return AssignedJobs(column, fits, time_s, pool_from_s, pool_gpus, outside_s, tau_s)
+            path, is_taken = paths[columns.routes[route]], chosen == route
+            for name in arrays:
+                getattr(held, name)[planned.jobs[is_taken]] = getattr(path, name)[is_taken]
+    kinds = np.array([route.kind for route in columns.routes] or [""])
+    kind = np.where(column >= 0, kinds[column], "")
+    return AssignedJobs(**{name: getattr(held, name) for name in arrays}, column=column, kind=kind)

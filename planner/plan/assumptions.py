@@ -83,8 +83,7 @@ def _other(
 ) -> OtherAssumption:
     """Return the plan under another speedup and other overheads."""
     before = bought.program.columns
-    markets = dict(zip(before.types, before.markets, strict=True))
-    columns = route_columns(before.jobs, markets, speedup=speedup, settings=settings)
+    columns = route_columns(before.jobs, before.market_of, speedup=speedup, settings=settings)
     columns = replace(columns, arrived=before.arrived, due=before.due)
     program = plan_program(columns, bought.program.limits, weights=bought.program.weights)
     kept = _kept(program, bought.whole, _same_shares(before, columns, bought.whole.share))

@@ -8,19 +8,10 @@ from math import ceil
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.planner.plan.assignment import AssignedJobs
-from gpuplan.planner.plan.market_use import ROUNDING, MarketUse, gpus_between
-from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
+from gpuplan.planner.plan.market_use import ROUNDING, MarketUse, use_of
+from gpuplan.planner.plan.replay import PlanRun
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
-from gpuplan.planner.plan.targets import (
-    MEAN_TIME_TARGET,
-    MEAN_WAIT_TARGET,
-    P95_WAIT_TARGET,
-    TimeTarget,
-    time_above,
-    time_text,
-)
-from gpuplan.simkit.arrays import FloatArray
+from gpuplan.planner.plan.targets import TimeTarget, time_above, time_text
 
 PARTS = (0.0, 0.25, 0.5, 0.75)
 """Caps to try, between the GPUs that are always there and the peak."""
@@ -48,31 +39,6 @@ class PlanCap:
     is_chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CappedRun:
-    """A cap with its replay."""
-
-    by_type: Mapping[str, float]
-    run: PlanRun
-
-    @property
-    def usd_per_month(self) -> float:
-        """What it costs until all jobs are done."""
-        return self.run.usd_per_month(drains=True)
-
-    def row(self, chosen: CappedRun | None) -> PlanCap:
-        """Return it as the answer has it."""
-        return PlanCap(
-            gpus=sum(self.by_type.values()),
-            by_type=dict(self.by_type),
-            usd_per_month=self.usd_per_month,
-            mean_time_s=self.run.measured_s(MEAN_TIME_TARGET),
-            mean_wait_s=self.run.measured_s(MEAN_WAIT_TARGET),
-            p95_wait_s=self.run.measured_s(P95_WAIT_TARGET),
-            is_chosen=self is chosen,
-        )
-
-
 def caps_at(run: PlanRun, part: float) -> dict[str, float]:
     """Return caps between what is always there, or the widest job, and the peak of a replay."""
     caps = {}
@@ -86,36 +52,41 @@ def caps_at(run: PlanRun, part: float) -> dict[str, float]:
     return caps
 
 
-def capped_runs(
-    run: PlanRun, assigned: AssignedJobs, committed: FloatArray, terms: RentingTerms
-) -> list[CappedRun]:
+def capped_runs(run: PlanRun) -> list[PlanRun]:
     """Return replays under some caps, ascending, the last without any but its peak."""
-    runs: list[CappedRun] = []
+    runs: list[PlanRun] = []
     peak = caps_at(run, 1.0)
     for part in PARTS:
         caps = caps_at(run, part)
-        if caps != peak and all(caps != other.by_type for other in runs):
-            capped = replay_plan(run.columns, assigned, committed, terms, caps=caps)
-            runs.append(CappedRun(caps, capped))
-    return [*runs, CappedRun(peak, run)]
+        if caps != peak and all(caps != other.caps for other in runs):
+            runs.append(run.again(caps))
+    return [*runs, replace(run, caps=peak)]
 
 
-def choose_cap(
-    runs: list[CappedRun],
-    target: TimeTarget,
-    assigned: AssignedJobs,
-    committed: FloatArray,
-    terms: RentingTerms,
-) -> tuple[list[CappedRun], CappedRun]:
+def cap_rows(runs: Iterable[PlanRun], chosen: PlanRun) -> tuple[PlanCap, ...]:
+    """Return replays under caps as the answer has them; dollars until all jobs are done."""
+    return tuple(
+        PlanCap(
+            gpus=sum((run.caps or {}).values()),
+            by_type=dict(run.caps or {}),
+            usd_per_month=run.usd_per_month(drains=True),
+            is_chosen=run is chosen,
+            **run.means_s(),
+        )
+        for run in runs
+    )
+
+
+def choose_cap(runs: list[PlanRun], target: TimeTarget) -> tuple[list[PlanRun], PlanRun]:
     """Return the replays with one more between two caps, and the cheapest that meets a target.
 
     Raises:
         InfeasibleError: none meets it; the message has the nearest that can be met.
     """
     limit_s = target.limit(0.0)
-    meets = [capped.run.measured_s(target) <= limit_s for capped in runs]
+    meets = [run.measured_s(target) <= limit_s for run in runs]
     if not any(meets):
-        least = min(capped.run.measured_s(target) for capped in runs)
+        least = min(run.measured_s(target) for run in runs)
         raise InfeasibleError(
             f"--target: {target.measure} <= {time_text(limit_s)} cannot be met: in the replay it "
             f"is {time_text(least)} at best\n  next: --target '{target.measure} <= "
@@ -123,13 +94,15 @@ def choose_cap(
         )
     first = meets.index(True)
     if first:
-        low, high = runs[first - 1].by_type, runs[first].by_type
-        between = {name: _middle(runs[first], name, low[name], high[name]) for name in high}
+        low, high = runs[first - 1].caps or {}, runs[first].caps or {}
+        between = {
+            of.gpu_type: _middle(of.run.cluster.node, low[of.gpu_type], high[of.gpu_type])
+            for of in runs[first].types
+        }
         if between not in (low, high):
-            run = replay_plan(runs[0].run.columns, assigned, committed, terms, caps=between)
-            runs.insert(first, CappedRun(between, run))
-    met = [capped for capped in runs if capped.run.measured_s(target) <= limit_s]
-    return runs, min(met, key=lambda capped: capped.usd_per_month)
+            runs.insert(first, runs[0].again(between))
+    met = [run for run in runs if run.measured_s(target) <= limit_s]
+    return runs, min(met, key=lambda run: run.usd_per_month(drains=True))
 
 
 def cap_holds(uses: Iterable[MarketUse], run: PlanRun) -> bool:
@@ -157,7 +130,7 @@ def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse
         of = of_type[use.gpu_type]
         usd = usd_of[use.gpu_type].get(use.name, 0.0) * MONTH_H
         if use.name in (SPOT, SERVERLESS):
-            mean = of.outside_gpus(0.0, window_s)[use.name]
+            mean = of.outside_gpus(window_s)[use.name]
             rows.append(replace(use, mean_gpus=mean, usd_per_month=usd))
             continue
         owned = of.market.owned
@@ -165,11 +138,11 @@ def uses_under_cap(uses: tuple[MarketUse, ...], run: PlanRun) -> tuple[MarketUse
             "owned": (0.0, owned),
             "committed": (owned, of.run.cluster.fixed),
         }.get(use.name, (of.run.cluster.fixed, None))
-        part = gpus_between(of.pool_gpus(0.0, window_s), low, high)
-        rows.append(part.use(use.name, use.gpu_type, usd, use.gpus))
+        held = of.pool_gpus(window_s)
+        rows.append(use_of(use.name, use.gpu_type, held, (low, high), usd, use.gpus))
     return tuple(rows)
 
 
-def _middle(capped: CappedRun, gpu_type: str, low: float, high: float) -> float:
-    node = next(of.run.cluster.node for of in capped.run.types if of.gpu_type == gpu_type)
+def _middle(node: int, low: float, high: float) -> float:
+    """Return a number of GPUs between two, in whole nodes from the lower one."""
     return low + (high - low) / node // 2 * node

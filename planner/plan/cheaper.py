@@ -9,7 +9,7 @@ import numpy as np
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import usd_of
 from gpuplan.planner.plan.program import PlanLimits, PlanOptimum
 from gpuplan.planner.plan.purchase import Purchase, best, purchase
 
@@ -116,16 +116,13 @@ def _spread(plans: list[tuple[PlanOptimum, PlanLimits]]) -> list[tuple[PlanOptim
 def _cheaper(bought: Purchase) -> CheaperPlan:
     columns, limits = bought.program.columns, bought.program.limits
     assigned = assigned_jobs(columns, bought.whole.share)
-    is_planned = assigned.column >= 0
     budget = limits.usd_per_h
     return CheaperPlan(
         slower=limits.slower,
         target_s=limits.mean_time_s,
         budget_usd_per_month=None if budget is None else budget * MONTH_H,
-        usd_per_month=sum(
-            use.usd_per_month for use in market_uses(columns, bought.whole, assigned)
-        ),
-        mean_time_s=float(assigned.time_s[is_planned].mean()) if is_planned.any() else 0.0,
+        usd_per_month=usd_of(bought, assigned),
+        mean_time_s=assigned.mean_time_s,
         slowest=slowest_class(columns, assigned),
     )
 

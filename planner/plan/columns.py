@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.planner.plan.classes import PlannedClass, classes_of
-from gpuplan.planner.plan.jobs import PlannedJobs, TimeBins, bins_of
+from gpuplan.planner.plan.jobs import PlannedJobs, ServiceLoad, TimeBins, bins_of
 from gpuplan.planner.plan.markets import GpuMarkets, check_priced
 from gpuplan.planner.plan.routes import (
     SERVERLESS,
@@ -22,7 +22,6 @@ from gpuplan.planner.plan.routes import (
     profile_of,
     routes_offered,
 )
-from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
@@ -73,6 +72,17 @@ class RouteColumns:
     within_s: float = 0.0
 
     @property
+    def market_of(self) -> dict[str, GpuMarkets]:
+        """The markets of each GPU type, by its name."""
+        return dict(zip(self.types, self.markets, strict=True))
+
+    def by_type(self) -> Iterator[tuple[int, str, GpuMarkets, BoolArray]]:
+        """Yield place, name and markets of each GPU type, and which jobs are of it."""
+        job_types = self.jobs.gpu_type.to_numpy()
+        for number, (gpu_type, market) in enumerate(self.market_of.items()):
+            yield number, gpu_type, market, job_types == gpu_type
+
+    @property
     def service_gpus(self) -> FloatArray:
         """GPUs that services hold, by type and bin."""
         held = np.zeros((len(self.types), self.bins.count))
@@ -100,6 +110,11 @@ class RouteColumns:
     def has_deferred(self) -> bool:
         """Whether any job may wait for idle GPUs."""
         return bool(self.jobs.is_deferred.any())
+
+    def paths_of(self, planned: PlannedClass) -> list[tuple[JobRoute, JobPaths]]:
+        """Return the routes that fit any job of a class, and what its jobs then hold."""
+        market = self.market_of[planned.gpu_type]
+        return _paths_of(self.jobs, planned, market, self.speedup, self.settings)
 
     def of_kind(self, kind: str) -> BoolArray:
         """Return which columns are routes of a kind; shape (r,)."""
@@ -140,7 +155,7 @@ def route_columns(
     for number, planned in enumerate(classes):
         market, rows = markets[planned.gpu_type], planned.jobs
         submit_s, gpus = jobs.submit_s[rows], jobs.gpus[rows]
-        for route, path in paths_of(jobs, planned, market, speedup, settings):
+        for route, path in _paths_of(jobs, planned, market, speedup, settings):
             routes.append(route)
             owners.append(number)
             end_s = submit_s + path.time_s
@@ -150,7 +165,7 @@ def route_columns(
                 if path.outside_s.any()
                 else np.zeros(bins.count)
             )
-            price.append(outside_price(route, market))
+            price.append(outside_price(route.kind, market))
             time_s.append(path.time_s.mean())
             to_spot = path.fits if route.kind == SPOT else np.zeros(rows.size, bool)
             spot_gpu_s.append(jobs.gpu_s[rows][to_spot].sum())
@@ -180,7 +195,7 @@ def route_columns(
     )
 
 
-def paths_of(
+def _paths_of(
     jobs: PlannedJobs,
     planned: PlannedClass,
     market: GpuMarkets,
@@ -231,10 +246,10 @@ def unused_levers(columns: RouteColumns, speedup: str | None) -> tuple[str, ...]
     return tuple(reasons)
 
 
-def outside_price(route: JobRoute, market: GpuMarkets) -> float:
-    """Return what an hour of a GPU outside the pool costs on a route; 0 where it has none."""
+def outside_price(kind: str, market: GpuMarkets) -> float:
+    """Return what an hour of a GPU outside the pool costs on a kind of route; 0 without any."""
     prices = {SPOT: market.spot_usd, SERVERLESS: market.serverless_usd}
-    return prices.get(route.kind) or 0.0
+    return prices.get(kind) or 0.0
 
 
 def _deferred_work(

@@ -16,20 +16,8 @@ from gpuplan.planner.plan.jobs import TimeBins
 from gpuplan.planner.plan.kept import KeptPlan, OldPlan, keep_plan
 from gpuplan.planner.plan.program import PlanProgram
 from gpuplan.planner.plan.purchase import Purchase, purchase
-from gpuplan.planner.plan.replay import (
-    PlanRun,
-    RentingTerms,
-    SpotStress,
-    TooWideError,
-    replay_plan,
-)
-from gpuplan.planner.plan.targets import (
-    MEAN_TIME_TARGET,
-    MEAN_WAIT_TARGET,
-    P95_WAIT_TARGET,
-    TimeTarget,
-    time_text,
-)
+from gpuplan.planner.plan.replay import PlanRun, RentingTerms, SpotStress, TooWideError
+from gpuplan.planner.plan.targets import MEAN_TIME_TARGET, TimeTarget, time_text
 
 NEAR_USD = 0.10
 """A confirmed plan costs as much as the program says, within this share."""
@@ -141,7 +129,7 @@ def prove(
         bought=decision.bought,
         decision=decision,
         replay=replay_of(decision),
-        spot_replays=spot_replays(decision, terms),
+        spot_replays=spot_replays(decision),
         holdout=holdout,
         unconfirmed=unconfirmed,
         anew=decision.anew or decision.bought,
@@ -156,20 +144,18 @@ def replay_of(decision: PlanDecision) -> ReplayedPurchase:
     ends_s = [float(of.run.finish_us.max(initial=0)) / MICROS for of in run.types]
     return ReplayedPurchase(
         usd_per_month=decision.usd_per_month,
-        mean_time_s=run.measured_s(MEAN_TIME_TARGET),
-        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET),
-        p95_wait_s=run.measured_s(P95_WAIT_TARGET),
-        peak_on_demand_gpus=sum(run.peak_leased.values()),
+        peak_on_demand_gpus=run.peak_leased,
         slower_classes=slower_classes(decision),
         deferred_wait_s=float(deferred_s.mean()) if deferred_s.size else None,
         drain_s=max(0.0, max(ends_s) - run.columns.bins.window_s),
+        **run.means_s(),
     )
 
 
 def slower_classes(decision: PlanDecision) -> tuple[str, ...]:
     """Return the classes within the bound as planned whose mean time in the replay is over it."""
     program = decision.bought.program
-    planned_s, replayed_s = decision.assigned.time_s, decision.run.time_s
+    planned_s, replayed_s = decision.run.assigned.time_s, decision.run.time_s
     slower = program.limits.slower
     if slower is None:
         return ()
@@ -181,7 +167,7 @@ def slower_classes(decision: PlanDecision) -> tuple[str, ...]:
     return tuple(names)
 
 
-def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotReplay, ...]:
+def spot_replays(decision: PlanDecision) -> tuple[SpotReplay, ...]:
     """Return replays with other losses of spot GPUs; none without spot GPUs in the plan."""
     hours = busiest_spot_hours(decision.run)
     if hours is None:
@@ -193,14 +179,7 @@ def spot_replays(decision: PlanDecision, terms: RentingTerms) -> tuple[SpotRepla
     stresses[ALL_LOST] = SpotStress(gone_s=hours)
     rows = []
     for name, stress in stresses.items():
-        run = replay_plan(
-            decision.run.columns,
-            decision.assigned,
-            decision.bought.whole.committed,
-            terms,
-            caps=decision.caps,
-            stress=stress,
-        )
+        run = decision.run.again(decision.run.caps, stress)
         from_s = None if stress.gone_s is None else stress.gone_s[0]
         mean_time_s = run.measured_s(MEAN_TIME_TARGET)
         usd_per_month = run.usd_per_month(drains=decision.is_capped)
@@ -249,12 +228,7 @@ def confirmation(
 ) -> tuple[PlanHoldout | None, tuple[str, ...]]:
     """Return a plan of the first part tried on the rest, and why it is not confirmed, if so.
 
-    Args:
-        program: of all jobs.
-        target: of times; None for none.
-        terms: how GPUs on demand are had.
-        share: of the window that is held out.
-        old: an older plan to stay with where a change saves little; None for none.
+    The arguments are those of `prove`.
     """
     why = no_holdout(program.columns, share)
     if why is not None:

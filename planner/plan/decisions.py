@@ -154,8 +154,7 @@ def _other_terms(bought: Purchase, number: int) -> tuple[OtherTerm, ...]:
         if name == market.term:
             continue
         with_term = replace(market, commit_usd={name: usd})
-        markets = (*columns.markets[:number], with_term, *columns.markets[number + 1 :])
-        plan = best(replace(program, columns=replace(columns, markets=markets)), bought.exact.start)
+        plan = best(program.with_market(number, with_term), bought.exact.start)
         if plan is None:
             terms.append(OtherTerm(name, usd, None, None, None))
             continue
@@ -175,8 +174,7 @@ def _route_decisions(bought: Purchase, assigned: AssignedJobs, number: int) -> l
         of_kind = columns.of_kind(kind)
         if not (of_kind & (columns.type_of == number)).any():
             continue
-        is_there = of_type & (assigned.column >= 0) & assigned.fits
-        is_there &= of_kind[assigned.column]
+        is_there = of_type & assigned.is_on(kind)
         if not is_there.any():
             below = None if usd is None else _pays_below(bought, number, kind, usd)
             decisions.append(DecidedPart(kind, gpu_type, jobs=0, pays_below_usd_per_gpu_h=below))

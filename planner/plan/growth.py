@@ -82,8 +82,7 @@ def plan_growths(bought: Purchase, growths: tuple[float, ...]) -> tuple[PlanGrow
     program = bought.free
     if program.limits.usd_per_h is not None:
         mean_time_s = bought.whole.mean_time_s * (1 + SLACK_OF_TIME)
-        limits = replace(program.limits, usd_per_h=None, mean_time_s=mean_time_s)
-        program = replace(program, limits=limits)
+        program = program.under(usd_per_h=None, mean_time_s=mean_time_s)
     return tuple(_growth(bought, grown(program, growth), growth) for growth in growths)
 
 
@@ -96,6 +95,9 @@ def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth
         free = None
     if kept is not None and (free is None or kept.usd_per_h < free.usd_per_h):
         free = kept  # it is in whole nodes as well
+    regret = None
+    if kept is not None and free is not None:
+        regret = kept.usd_per_h / free.usd_per_h - 1 if free.usd_per_h > 0 else 0.0
     types = program.columns.types
     return PlanGrowth(
         growth_share=growth,
@@ -107,11 +109,5 @@ def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth
             GrownCommitment(gpu_type, float(gpus))
             for gpu_type, gpus in zip(types, program.held + free.committed, strict=True)
         ),
-        regret_share=_regret(kept, free),
+        regret_share=regret,
     )
-
-
-def _regret(kept: PlanOptimum | None, free: PlanOptimum | None) -> float | None:
-    if kept is None or free is None:
-        return None
-    return kept.usd_per_h / free.usd_per_h - 1 if free.usd_per_h > 0 else 0.0

@@ -10,22 +10,16 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import DAY_S, MONTH_H
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.classes import joined_by
-from gpuplan.planner.plan.columns import RouteColumns, paths_of, route_columns
+from gpuplan.planner.plan.columns import RouteColumns, route_columns
 from gpuplan.planner.plan.decision import PlanDecision, decide
 from gpuplan.planner.plan.jobs import bins_of
 from gpuplan.planner.plan.kept import OldPlan
 from gpuplan.planner.plan.levers import levers_of, with_levers, without_deferral
+from gpuplan.planner.plan.market_use import TimePart, assigned_usd_per_h, weights_in
 from gpuplan.planner.plan.program import PlanLimits, PlanProgram, plan_program
 from gpuplan.planner.plan.purchase import purchase
 from gpuplan.planner.plan.replay import PlanRun, RentingTerms, replay_plan
-from gpuplan.planner.plan.targets import (
-    MEAN_TIME,
-    MEAN_TIME_TARGET,
-    MEAN_WAIT_TARGET,
-    P95_WAIT_TARGET,
-    TimeTarget,
-)
-from gpuplan.planner.plan.time_part import TimePart, assigned_usd_per_h, weights_in
+from gpuplan.planner.plan.targets import MEAN_TIME, TimeTarget
 from gpuplan.planner.plan.today import recorded_usd_per_h
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.metrics import percentile
@@ -172,10 +166,9 @@ def hold_out(
     cut_s = part.begin_s
     before = int(np.searchsorted(columns.jobs.submit_s, cut_s, side="left"))
     jobs = columns.jobs.first(before)
-    markets = dict(zip(columns.types, columns.markets, strict=True))
     fit = route_columns(
         jobs,
-        markets,
+        columns.market_of,
         speedup=columns.speedup,
         settings=columns.settings,
         within_s=columns.within_s,
@@ -185,9 +178,9 @@ def hold_out(
     program = plan_program(fit, _limits(limits, target, fit.now_s))
     later = later_part(columns, cut_s)
     decision = decide(program, terms, target, old)
-    run, plan = _tried(columns, decision, terms, part)
+    run, plan = _tried(columns, decision, part)
     limit_s = None if target is None else target.limit(later.now_s)
-    lever, one_lever = _one_lever(columns, decision, terms, target, part)
+    lever, one_lever = _one_lever(columns, decision, target, part)
     planned = ~columns.jobs.is_deferred
     submitted = planned & (columns.jobs.submit_s >= cut_s)
     seen = np.zeros(columns.jobs.size, bool)
@@ -218,7 +211,7 @@ def _capped_share(decision: PlanDecision) -> float | None:
     """Return what a replay under a cap costs over the program; None where no cap holds."""
     columns, whole = decision.run.columns, decision.bought.whole
     part = TimePart(0.0, columns.bins.window_s)
-    usd = assigned_usd_per_h(columns, decision.assigned, whole.committed, part) * MONTH_H
+    usd = assigned_usd_per_h(columns, decision.run.assigned, whole.committed, part) * MONTH_H
     return decision.run.usd_per_month() / usd if decision.is_capped and usd > 0 else None
 
 
@@ -232,7 +225,6 @@ def _limits(limits: PlanLimits, target: TimeTarget | None, now_s: float) -> Plan
 def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
     """Return columns with the GPUs of all jobs, and the times of those submitted later."""
     jobs = columns.jobs
-    markets = dict(zip(columns.types, columns.markets, strict=True))
     classes, time_s, spot_gpu_s = [], np.zeros(columns.class_of.size), columns.spot_gpu_s.copy()
     for number, planned in enumerate(columns.classes):
         rows = planned.jobs[jobs.submit_s[planned.jobs] >= begin_s]
@@ -245,8 +237,7 @@ def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
         classes.append(part)
         of_class = np.flatnonzero(columns.class_of == number)
         if rows.size:
-            market = markets[planned.gpu_type]
-            paths = dict(paths_of(jobs, part, market, columns.speedup, columns.settings))
+            paths = dict(columns.paths_of(part))
             for at in of_class.tolist():
                 path = paths.get(columns.routes[at])
                 times = jobs.run_s[rows] if path is None else path.time_s
@@ -255,7 +246,7 @@ def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
 
 
 def _tried(
-    columns: RouteColumns, decision: PlanDecision, terms: RentingTerms, part: TimePart
+    columns: RouteColumns, decision: PlanDecision, part: TimePart
 ) -> tuple[PlanRun, HeldOutPlan]:
     """Return the replay of a plan of the first jobs on all of them, and what the rest came to."""
     fit, bought = decision.bought.program.columns, decision.bought
@@ -275,47 +266,41 @@ def _tried(
     assigned = assigned_jobs(joined, bought.whole.share)
     bought_gpus = dict(zip(fit.types, bought.whole.committed.tolist(), strict=True))
     committed = np.array([bought_gpus.get(gpu_type, 0.0) for gpu_type in columns.types])
-    run = replay_plan(joined, assigned, committed, terms, caps=decision.caps)
+    run = replay_plan(joined, assigned, committed, decision.run.terms, caps=decision.run.caps)
     program_usd = assigned_usd_per_h(joined, assigned, committed, part) * MONTH_H
     return run, HeldOutPlan(
         usd_per_month=run.usd_per_month(part.begin_s, part.end_s),
         program_usd_per_month=float(program_usd),
         committed_gpus=float(committed.sum() + sum(market.held for market in columns.markets)),
-        mean_time_s=run.measured_s(MEAN_TIME_TARGET, part.begin_s, counted),
-        mean_wait_s=run.measured_s(MEAN_WAIT_TARGET, part.begin_s, counted),
-        p95_wait_s=run.measured_s(P95_WAIT_TARGET, part.begin_s, counted),
+        **run.means_s(part.begin_s, counted),
     )
 
 
 def _one_lever(
-    columns: RouteColumns,
-    decision: PlanDecision,
-    terms: RentingTerms,
-    target: TimeTarget | None,
-    part: TimePart,
+    columns: RouteColumns, decision: PlanDecision, target: TimeTarget | None, part: TimePart
 ) -> tuple[str | None, HeldOutPlan | None]:
     """Return the cheapest plan of the first part with one lever, and what the rest came to."""
     program = (decision.anew or decision.bought).program
     levers = levers_of(program)
     if len(levers) == 1 and decision.kept is None:
-        return levers[0], _tried(columns, decision, terms, part)[1]
+        return levers[0], _tried(columns, decision, part)[1]
     at_once = without_deferral(program)
     has_waits = target is not None and not target.is_of_waits  # they change what a plan costs
     plans: list[tuple[float, str, PlanProgram, PlanDecision | None]] = []
     for lever in levers:
         alone = with_levers(program, {lever}, at_once)
         try:
-            decided = decide(alone, terms, target) if has_waits else None
+            decided = decide(alone, decision.run.terms, target) if has_waits else None
             plan = purchase(alone) if decided is None else decided.bought
         except InfeasibleError:
             continue
         plans.append((plan.whole.usd_per_h, lever, alone, decided))
     for _, lever, alone, decided in sorted(plans, key=lambda plan: plan[0]):
         try:
-            decided = decided or decide(alone, terms, target)
+            decided = decided or decide(alone, decision.run.terms, target)
         except InfeasibleError:
             continue
-        return lever, _tried(columns, decided, terms, part)[1]
+        return lever, _tried(columns, decided, part)[1]
     return None, None
 
 

@@ -1,4 +1,4 @@
-"""The jobs that a plan is for, and the bins of time over which their GPUs are counted."""
+"""The jobs and services of a plan, and the bins of time over which their GPUs are counted."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ MOST_BINS = 4000
 BIN_S = 60.0
 LABELS = ("job_class", "group")
 ALL, NONE = "all", "none"
+ROUNDING = 1e-9
 COLUMNS = (
     "submit_time",
     "queue_s",
@@ -48,6 +49,11 @@ class TimeBins:
         """Length of a bin."""
         return self.window_s / self.count
 
+    @property
+    def edges_s(self) -> FloatArray:
+        """Begin of each bin, and the end of the last; shape (count + 1,)."""
+        return np.arange(self.count + 1, dtype=np.float64) * self.bin_s
+
     def means(self, begin_s: FloatArray, end_s: FloatArray, amount: FloatArray) -> FloatArray:
         """Return the exact mean per bin of the step function that intervals add up to.
 
@@ -71,6 +77,52 @@ class TimeBins:
 def bins_of(window_s: float) -> TimeBins:
     """Return bins of a minute, or as many as are planned with at most, of a longer window."""
     return TimeBins(window_s, min(MOST_BINS, math.ceil(window_s / BIN_S)))
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLoad:
+    """GPUs that services hold beside the jobs: a step function that repeats until the log ends.
+
+    Attributes:
+        time_s: when it changes, ascending from 0; shape (k,).
+        gpus: held from then on; shape (k,).
+        horizon_s: length of a period.
+    """
+
+    time_s: FloatArray
+    gpus: FloatArray
+    horizon_s: float
+
+    def means(self, bins: TimeBins) -> FloatArray:
+        """Return the exact mean per bin; the first bin begins with a period."""
+        step_s = np.concatenate((self.time_s, [self.horizon_s]))
+        area = np.concatenate(([0.0], np.cumsum(np.diff(step_s) * self.gpus)))
+        periods, rest_s = np.divmod(bins.edges_s, self.horizon_s)
+        before = np.interp(rest_s, step_s, area, left=0.0)
+        result: FloatArray = np.diff(periods * area[-1] + before) / bins.bin_s
+        return result
+
+    def intervals(self, bins: TimeBins) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return begins, ends and GPUs whose sum in each bin is its mean, up to whole GPUs."""
+        held = np.ceil(self.means(bins) - ROUNDING).astype(np.int64)
+        begins, ends, gpus = [], [], []
+        open_: list[tuple[int, int]] = []  # (first bin, GPUs), the latest last
+        for at, (before, now) in enumerate(zip([0, *held], [*held, 0], strict=True)):
+            if now > before:
+                open_.append((at, int(now - before)))
+            drop = int(before - now)
+            while drop > 0:
+                first, count = open_.pop()
+                ended = min(count, drop)
+                begins.append(first)
+                ends.append(at)
+                gpus.append(ended)
+                drop -= ended
+                if count > ended:
+                    open_.append((first, count - ended))
+        order = np.argsort(begins, kind="stable")
+        begin, end = (np.array(bin_, np.float64)[order] * bins.bin_s for bin_ in (begins, ends))
+        return begin, end, np.array(gpus, np.int64)[order]
 
 
 @dataclass(frozen=True, slots=True)

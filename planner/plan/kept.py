@@ -289,18 +289,11 @@ def _commitments(program: PlanProgram, old: OldPlan, anew: PlanOptimum) -> list[
 
 def _with_commitment(program: PlanProgram, *, number: int, gpus: float) -> PlanProgram:
     """Return the program with so many GPUs of a type committed to, neither more nor fewer."""
-    columns = program.columns
-    market = columns.markets[number]
+    market = program.columns.markets[number]
     usd_per_h = market.held_usd_per_h + (gpus - market.held) * (market.committed_usd or 0.0)
-    fixed = replace(
-        market,
-        held=gpus,
-        held_usd=usd_per_h / gpus if gpus else 0.0,
-        commit_usd={},
-        node=market.node,
-    )
-    markets = (*columns.markets[:number], fixed, *columns.markets[number + 1 :])
-    return replace(program, columns=replace(columns, markets=markets))
+    held_usd = usd_per_h / gpus if gpus else 0.0
+    fixed = replace(market, held=gpus, held_usd=held_usd, commit_usd={})
+    return program.with_market(number, fixed)
 
 
 def _routes(program: PlanProgram, old: OldPlan, share: FloatArray) -> list[_ComparedItem]:

@@ -91,7 +91,7 @@ def lending_of(plan: Purchase, usd_per_gpu_h: float) -> PlanLending:
 def _hour_of_bin(program: PlanProgram) -> tuple[FloatArray, FloatArray]:
     """Return the first and the last hour in which each bin is."""
     bins = program.columns.bins
-    edges = np.arange(bins.count + 1) * bins.bin_s / HOUR_S
+    edges = bins.edges_s / HOUR_S
     return np.floor(edges[:-1] + 1e-9), np.maximum(0, np.ceil(edges[1:] - 1e-9) - 1)
 
 

@@ -57,7 +57,7 @@ def without_deferral(program: PlanProgram) -> PlanProgram:
         return program
     at_once = route_columns(
         replace(columns.jobs, is_deferred=np.zeros(columns.jobs.size, bool)),
-        dict(zip(columns.types, columns.markets, strict=True)),
+        columns.market_of,
         speedup=columns.speedup,
         settings=columns.settings,
         services=columns.services,

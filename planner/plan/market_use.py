@@ -1,9 +1,10 @@
-"""What the jobs of a plan hold in each market, and what that costs, exact in time."""
+"""What the jobs of a plan hold in each market, and what that costs: exact, and by the program."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,10 +12,11 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns, outside_price
-from gpuplan.planner.plan.program import PlanOptimum
-from gpuplan.planner.plan.replay import deferred_start_s
+from gpuplan.planner.plan.purchase import Purchase
+from gpuplan.planner.plan.replay import PlanRun, deferred_start_s
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.plan.deferral import run_deferred
 from gpuplan.simkit.time import MICROS, to_micros
 
 ROUNDING = 1e-9
@@ -45,39 +47,8 @@ class MarketUse:
     time_share: float
 
 
-@dataclass(frozen=True, slots=True)
-class GpusBetween:
-    """GPUs in use above one level and up to another, exact in time.
-
-    Attributes:
-        mean_gpus, peak_gpus, peak_s, time_share: as in `MarketUse`.
-    """
-
-    mean_gpus: float
-    peak_gpus: float
-    peak_s: float
-    time_share: float
-
-    def use(self, name: str, gpu_type: str, usd_per_month: float, gpus: float = 0.0) -> MarketUse:
-        """Return them as the use of a market."""
-        return MarketUse(
-            name=name,
-            gpu_type=gpu_type,
-            gpus=gpus,
-            mean_gpus=self.mean_gpus,
-            peak_gpus=self.peak_gpus,
-            peak_s=self.peak_s,
-            usd_per_month=usd_per_month,
-            time_share=self.time_share,
-        )
-
-
 def market_uses(
-    columns: RouteColumns,
-    plan: PlanOptimum,
-    assigned: AssignedJobs,
-    *,
-    deferred_may_stop: bool = False,
+    bought: Purchase, assigned: AssignedJobs, *, deferred_may_stop: bool = False
 ) -> tuple[MarketUse, ...]:
     """Return what is bought and used in each market, by GPU type, of the jobs as assigned.
 
@@ -85,25 +56,20 @@ def market_uses(
     to its end.
 
     Args:
-        columns: the routes, with the jobs.
-        plan: what is bought.
+        bought: the plan.
         assigned: the route of each job.
         deferred_may_stop: deferred work stops and goes on, in the mean of each bin, as in the
             program.
     """
+    columns, plan = bought.program.columns, bought.whole
     uses: list[MarketUse] = []
     window_s, jobs = columns.bins.window_s, columns.jobs
-    is_planned = assigned.column >= 0
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    kind = np.where(is_planned, kinds[assigned.column], "")
-    type_names = jobs.gpu_type.to_numpy()
-    bin_edges = np.arange(columns.bins.count + 1) * columns.bins.bin_s
-    start_s, runs = jobs.submit_s, is_planned
+    bin_edges = columns.bins.edges_s
+    start_s, runs = jobs.submit_s, assigned.column >= 0
     if not deferred_may_stop:
         start_s = deferred_start_s(columns, assigned, plan.committed)
         runs = np.ones(jobs.size, bool)
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        of_type = type_names == gpu_type
+    for number, gpu_type, market, of_type in columns.by_type():
         on_pool = of_type & runs
         begin_s = start_s[on_pool]
         in_bins = columns.service_gpus[number]
@@ -119,29 +85,31 @@ def market_uses(
         owned, new = market.owned, float(plan.committed[number])
         committed = market.held + new
         usd_per_h = market.held_usd_per_h + (market.committed_usd or 0.0) * new
-        bought = (
+        levels = (
             ("owned", 0.0, owned, 0.0),
             ("committed", owned, owned + committed, usd_per_h),
         )
-        for name, low, high, usd in bought:
+        for name, low, high, usd in levels:
             if high > low:
-                part = gpus_between(pool, low, high)
-                uses.append(part.use(name, gpu_type, usd * MONTH_H, high - low))
+                bounds = (low, high)
+                uses.append(use_of(name, gpu_type, pool, bounds, usd * MONTH_H, high - low))
         if market.on_demand_usd is not None:
-            above = gpus_between(pool, owned + committed)
-            usd = above.mean_gpus * market.on_demand_usd * MONTH_H
-            uses.append(above.use("on_demand", gpu_type, usd))
+            use = use_of("on_demand", gpu_type, pool, (owned + committed, None))
+            uses.append(_rented(use, market.on_demand_usd))
         for name in (SPOT, SERVERLESS):
-            in_market = of_type & is_planned & (kind == name)
+            in_market = of_type & (assigned.kind == name)
             if in_market.any():
                 first_s = jobs.submit_s[in_market]
                 last_s = first_s + assigned.outside_s[in_market]
                 held = held_between(first_s, last_s, jobs.gpus[in_market], 0.0, window_s)
-                outside = gpus_between(held)
-                route = next(route for route in columns.routes if route.kind == name)
-                usd = outside.mean_gpus * outside_price(route, market) * MONTH_H
-                uses.append(outside.use(name, gpu_type, usd))
+                uses.append(_rented(use_of(name, gpu_type, held), outside_price(name, market)))
     return tuple(uses)
+
+
+def usd_of(bought: Purchase, assigned: AssignedJobs, *, deferred_may_stop: bool = False) -> float:
+    """Return dollars a month of a plan, exact in time, of the jobs as assigned."""
+    uses = market_uses(bought, assigned, deferred_may_stop=deferred_may_stop)
+    return sum(use.usd_per_month for use in uses)
 
 
 def held_between(
@@ -154,16 +122,131 @@ def held_between(
     return gpus_in_use(begin, end, gpus, int(to_micros(np.array([until_s - from_s]))[0]))
 
 
-def gpus_between(held: GpusInUse, low: float = 0.0, high: float | None = None) -> GpusBetween:
-    """Return the GPUs of a step function above one level and up to another."""
+def use_of(
+    name: str,
+    gpu_type: str,
+    held: GpusInUse,
+    bounds: tuple[float, float | None] = (0.0, None),
+    usd_per_month: float = 0.0,
+    gpus: float = 0.0,
+) -> MarketUse:
+    """Return as the use of a market the GPUs of a step function above one level and up to another.
+
+    Args:
+        name, gpu_type, usd_per_month, gpus: of the market.
+        held: GPUs in use over time.
+        bounds: the levels; None for no upper one.
+    """
+    low, high = bounds
     below = held.levels.gpu_us(Fraction(low)) if low else Fraction(0)
     gpu_us = held.levels.gpu_us(None if high is None else Fraction(high)) - below
     part = np.clip(held.gpus - low, 0.0, None if high is None else high - low)
     at = int(part.argmax())
     used_us = int(np.diff(held.edges_us)[part > ROUNDING].sum())
-    return GpusBetween(
+    return MarketUse(
+        name=name,
+        gpu_type=gpu_type,
+        gpus=gpus,
         mean_gpus=float(gpu_us / held.window_us),
         peak_gpus=float(part[at]),
         peak_s=float(held.edges_us[at]) / MICROS,
+        usd_per_month=usd_per_month,
         time_share=used_us / held.window_us,
     )
+
+
+def _rented(use: MarketUse, usd_per_gpu_h: float) -> MarketUse:
+    """Return the use of a market with the price of what is used."""
+    return replace(use, usd_per_month=use.mean_gpus * usd_per_gpu_h * MONTH_H)
+
+
+class TimePart(NamedTuple):
+    """A part of the window, seconds after the first submission."""
+
+    begin_s: float
+    end_s: float
+
+
+def weights_in(columns: RouteColumns, part: TimePart) -> FloatArray:
+    """Return the share of a part of the time that each bin is; they add up to 1."""
+    edges = columns.bins.edges_s.clip(*part)
+    inside = np.diff(edges)
+    weights: FloatArray = inside / inside.sum()
+    return weights
+
+
+def assigned_usd_per_h(
+    columns: RouteColumns, assigned: AssignedJobs, committed: FloatArray, part: TimePart
+) -> float:
+    """Return the dollars an hour of the program in a part of the time, for jobs with routes."""
+    jobs, bins = columns.jobs, columns.bins
+    weights = weights_in(columns, part)
+    services = columns.service_gpus
+    usd = 0.0
+    for number, _, market, is_of_type in columns.by_type():
+        of_type = is_of_type & ~jobs.is_deferred
+        begin = jobs.submit_s[of_type]
+        held = bins.means(
+            begin + assigned.pool_from_s[of_type],
+            begin + assigned.time_s[of_type],
+            assigned.pool_gpus[of_type],
+        )
+        fixed = market.standing + committed[number]
+        held = held + services[number]
+        held = held + run_deferred(columns.arrived[number], columns.due[number], fixed - held)
+        usd += market.held_usd_per_h + committed[number] * (market.committed_usd or 0.0)
+        usd += float(np.maximum(0.0, held - fixed) @ weights) * (market.on_demand_usd or 0.0)
+        for name in (SPOT, SERVERLESS):
+            rows = of_type & (assigned.kind == name)
+            if rows.any():
+                first = jobs.submit_s[rows]
+                outside = bins.means(first, first + assigned.outside_s[rows], jobs.gpus[rows])
+                usd += float(outside @ weights) * outside_price(name, market)
+    return usd
+
+
+@dataclass(frozen=True, slots=True)
+class CostStep:
+    """What one more thing that the program does not know makes a plan cost.
+
+    Attributes:
+        name: ``program``, its value; ``whole_nodes``; ``single_jobs``, each on one route and exact
+            in time; ``deferred_jobs``, which run through once they start; ``idle_leases``, rented
+            GPUs before they are returned; ``waits``, with losses of spot GPUs and a cap.
+        usd_per_month: with this step.
+        change_usd_per_month: over the step before.
+    """
+
+    name: str
+    usd_per_month: float
+    change_usd_per_month: float
+
+
+def cost_steps(
+    bought: Purchase, assigned: AssignedJobs, run: PlanRun | None, *, drains: bool = False
+) -> list[CostStep]:
+    """Return the steps from the program's value to the replay; to single jobs without a replay.
+
+    Args:
+        bought: the plan.
+        assigned: the route of each job.
+        run: the replay; None where the plan cannot be replayed.
+        drains: whether what is paid after the window counts, until the last job ends.
+    """
+    columns, whole = bought.program.columns, bought.whole
+    usd = {"program": bought.exact.usd_per_h * MONTH_H, "whole_nodes": whole.usd_per_h * MONTH_H}
+    through = usd_of(bought, assigned)
+    usd["single_jobs"] = through
+    if columns.has_deferred:
+        usd["single_jobs"] = usd_of(bought, assigned, deferred_may_stop=True)
+        usd["deferred_jobs"] = through
+    if run is not None:
+        window_s = columns.bins.window_s
+        idle = sum(of.idle_usd_per_h(window_s) for of in run.types)
+        usd["idle_leases"] = through + idle * MONTH_H
+        usd["waits"] = run.usd_per_month(drains=drains)
+    steps, before = [], usd["program"]
+    for name, usd_per_month in usd.items():
+        steps.append(CostStep(name, usd_per_month, usd_per_month - before))
+        before = usd_per_month
+    return steps

@@ -7,10 +7,7 @@ from math import inf
 
 import numpy as np
 
-from gpuplan.planner.plan.partition import (
-    BinGroups,
-    turns,
-)
+from gpuplan.planner.plan.partition import BinGroups, turns
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of
 from gpuplan.planner.plan.program_groups import (
     EXACT,
@@ -24,7 +21,7 @@ from gpuplan.planner.plan.warm_start import (
     GPUS,
     RENTED,
     WORK,
-    ProgramPart,
+    Part,
     ProgramStart,
     start_of,
 )
@@ -41,8 +38,8 @@ from gpuplan.simkit.plan.deferral import run_deferred
 AT_ONCE = 1e-7
 """Relative; deferred work in a bin this close to the GPUs that are paid for is on neither side."""
 MOST_ROUNDS = 100
-SHARES = ("share", 0)
-"""The first columns: in a start those of all routes."""
+SHARES, TIME = ("share", 0), ("time", 0)
+"""The first columns, in a start those of all routes; and the row of a bound on the mean time."""
 
 
 def optimum(
@@ -91,12 +88,7 @@ class _ProgramRows:
         committed: FloatArray | None,
         is_for_time: bool,
     ) -> None:
-        self.plan, self.groups, self.fixed, self.is_for_time = (
-            program,
-            groups,
-            committed,
-            is_for_time,
-        )
+        self.plan, self.groups, self.fixed = program, groups, committed
         columns = program.columns
         self.markets, self.used = columns.markets, program.used
         self.routes = self.used.size
@@ -114,27 +106,28 @@ class _ProgramRows:
         self.most: list[float] = []
         self.scale: list[float] = []
         self.width = self.routes
-        self.column_parts = [ProgramPart(SHARES, 0, self.routes)]
-        self.row_parts: list[ProgramPart] = []
-        self.first_row: list[int] = []
+        self.column_parts: dict[Part, slice] = {SHARES: slice(0, self.routes)}
+        self.row_parts: dict[Part, slice] = {}
         self.work: dict[int, int] = {}
         self.in_groups: dict[int, FloatArray] = {}
         self.commits: dict[int, int] = {}
         for number in range(len(self.markets)):
             self._add_type(number)
-        self._add_shares()
-        self._add_least_committed()
+        class_of = columns.class_of[self.used]
+        for number in range(len(columns.classes)):
+            rows = np.flatnonzero(class_of == number)
+            self._add(("class", number), rows, np.ones(rows.size), 1.0, 1.0)
+        least = program.least_committed
+        for number, at in self.commits.items():
+            if least is not None and least[number] > 0:
+                self._add(("least", number), np.array([at]), np.ones(1), float(least[number]), inf)
         rate = columns.rate_per_s
         total = float(rate.sum())
-        weights = rate[columns.class_of[self.used]] * columns.time_s[self.used]
+        weights = rate[class_of] * columns.time_s[self.used]
         self.time_per_share = weights / total if total else weights
         limits = program.limits
-        self.time_row = self.budget_row = -1
         if limits.mean_time_s is not None and not is_for_time:
-            self.time_row = len(self.least)
-            self._add(
-                ("time", 0), np.arange(self.routes), self.time_per_share, -inf, limits.mean_time_s
-            )
+            self._add(TIME, np.arange(self.routes), self.time_per_share, -inf, limits.mean_time_s)
         if limits.slower is not None:
             self._add_slower(limits.slower)
         if limits.spot_max is not None and columns.spot_gpu_s[self.used].any():
@@ -144,27 +137,24 @@ class _ProgramRows:
             )
         usd = np.concatenate(self.cost)
         if limits.usd_per_h is not None:
-            self.budget_row = len(self.least)
             self._add(
                 ("usd", 0), np.arange(self.width), usd, -inf, limits.usd_per_h - self.fixed_usd
             )
         if is_for_time:
             self.cost = [self.time_per_share, np.zeros(self.width - self.routes)]
 
-    def _columns(self, name: tuple[str, int], cost: FloatArray, upper: FloatArray) -> int:
+    def _columns(self, name: Part, cost: FloatArray, upper: FloatArray) -> int:
         """Add columns; returns the first."""
         first = self.width
-        self.column_parts.append(ProgramPart(name, first, cost.size))
+        self.column_parts[name] = slice(first, first + cost.size)
         self.cost.append(cost)
         self.upper.append(upper)
         self.width += cost.size
         return first
 
-    def _add(
-        self, name: tuple[str, int], at: IntArray, values: FloatArray, least: float, most: float
-    ) -> None:
+    def _add(self, name: Part, at: IntArray, values: FloatArray, least: float, most: float) -> None:
         """Add a row, scaled so that its largest coefficient is 1."""
-        self.row_parts.append(ProgramPart(name, len(self.least), 1))
+        self.row_parts[name] = slice(len(self.least), len(self.least) + 1)
         largest = float(np.abs(values).max(initial=0.0)) or 1.0
         row = np.full(at.size, len(self.least))
         self.entries.append((row, at, values / largest))
@@ -172,11 +162,9 @@ class _ProgramRows:
         self.most.append(most / largest)
         self.scale.append(largest)
 
-    def _add_rows(
-        self, name: tuple[str, int], at: IntArray, values: FloatArray, least: FloatArray
-    ) -> None:
+    def _add_rows(self, name: Part, at: IntArray, values: FloatArray, least: FloatArray) -> None:
         """Add rows without an upper limit, scaled likewise; columns and values by row."""
-        self.row_parts.append(ProgramPart(name, len(self.least), least.size))
+        self.row_parts[name] = slice(len(self.least), len(self.least) + least.size)
         largest = np.abs(values).max(axis=1)
         largest[largest == 0] = 1.0
         rows = np.repeat(len(self.least) + np.arange(least.size), at.shape[1])
@@ -188,7 +176,6 @@ class _ProgramRows:
     def _add_type(self, number: int) -> None:
         """Add the rows of one GPU type: GPUs by group, and deferred work by bin."""
         columns, market, groups = self.plan.columns, self.markets[number], self.groups[number]
-        self.first_row.append(len(self.least))
         least = groups.means(columns.service_gpus[[number]], self.plan.weights)[0]
         least -= market.standing
         of_type = np.flatnonzero(columns.type_of[self.used] == number)
@@ -227,18 +214,6 @@ class _ProgramRows:
         if number in self.work:
             self._add_rows((DONE, number), *_changes(self.work[number], groups.count), -due)
 
-    def _add_shares(self) -> None:
-        class_of = self.plan.columns.class_of[self.used]
-        for number in range(len(self.plan.columns.classes)):
-            rows = np.flatnonzero(class_of == number)
-            self._add(("class", number), rows, np.ones(rows.size), 1.0, 1.0)
-
-    def _add_least_committed(self) -> None:
-        least = self.plan.least_committed
-        for number, at in self.commits.items():
-            if least is not None and least[number] > 0:
-                self._add(("least", number), np.array([at]), np.ones(1), float(least[number]), inf)
-
     def _add_slower(self, slower: float) -> None:
         columns = self.plan.columns
         class_of = columns.class_of[self.used]
@@ -276,11 +251,11 @@ class _ProgramRows:
         price = np.zeros((types, bins))
         dual = solution.dual / np.array(self.scale)
         for number, groups in enumerate(self.groups):
-            rows = self.first_row[number] + np.arange(groups.count)
+            rows = self.row_parts[GPUS, number]
             weight = groups.weights(self.plan.weights)
             per_group = np.divide(dual[rows], weight, out=np.zeros(groups.count), where=weight > 0)
             price[number] = per_group[groups.group]
-        time_dual = dual[self.time_row] if self.time_row >= 0 else 0.0
+        time_dual = dual[self.row_parts.get(TIME, slice(0))].sum()
         answer = PlanOptimum(
             share=share,
             committed=committed,

@@ -72,9 +72,7 @@ def prices_over_time(bought: Purchase) -> tuple[PricesOverTime, ...]:
             on_demand_usd=market.on_demand_usd,
             committed_usd=market.committed_usd,
         )
-        for number, (gpu_type, market) in enumerate(
-            zip(columns.types, columns.markets, strict=True)
-        )
+        for number, (gpu_type, market) in enumerate(columns.market_of.items())
     )
 
 

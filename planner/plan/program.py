@@ -11,11 +11,13 @@ Solved over groups of bins (`partition`), exact for the bins; with deferred work
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from gpuplan.planner.plan.columns import RouteColumns, undominated
+from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.warm_start import ProgramStart
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
@@ -76,6 +78,16 @@ class PlanProgram:
     def held_usd_per_h(self) -> float:
         """Dollars an hour of commitments that were made before."""
         return sum(market.held_usd_per_h for market in self.columns.markets)
+
+    def under(self, **limits: Any) -> PlanProgram:
+        """Return the program with other limits, by their names in `PlanLimits`."""
+        return replace(self, limits=replace(self.limits, **limits))
+
+    def with_market(self, number: int, market: GpuMarkets) -> PlanProgram:
+        """Return the program with other markets of a GPU type."""
+        markets = list(self.columns.markets)
+        markets[number] = market
+        return replace(self, columns=replace(self.columns, markets=tuple(markets)))
 
     def demand(self, share: FloatArray) -> FloatArray:
         """Return the GPUs on the pool by type and bin, without deferred work."""

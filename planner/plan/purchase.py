@@ -64,7 +64,7 @@ def purchase(program: PlanProgram, start: ProgramStart | None = None) -> Purchas
         raise refuse_budget(program, _cheapest(program, start).usd_per_h)
     whole = _in_whole_nodes(program, exact)
     if whole is None:
-        cheapest = _in_whole_nodes(_without_budget(program), _cheapest(program, exact.start))
+        cheapest = _in_whole_nodes(program.under(usd_per_h=None), _cheapest(program, exact.start))
         raise refuse_budget(program, None if cheapest is None else cheapest.usd_per_h)
     return Purchase(program, exact, whole)
 
@@ -86,18 +86,13 @@ def best(
     if fastest is None:
         return None
     mean_time_s = fastest.mean_time_s * (1 + SLACK_OF_TIME)
-    at_that_time = replace(program.limits, usd_per_h=None, mean_time_s=mean_time_s)
-    cheapest = replace(program, limits=at_that_time)
+    cheapest = program.under(usd_per_h=None, mean_time_s=mean_time_s)
     return optimum(cheapest, fastest.start, committed=committed)
-
-
-def _without_budget(program: PlanProgram) -> PlanProgram:
-    return replace(program, limits=replace(program.limits, usd_per_h=None))
 
 
 def _cheapest(program: PlanProgram, start: ProgramStart | None) -> PlanOptimum:
     """Return the optimum without the budget."""
-    cheapest = best(_without_budget(program), start)
+    cheapest = best(program.under(usd_per_h=None), start)
     if cheapest is None:
         raise InfeasibleError("no plan meets these limits together\n  next: loosen one of them")
     return cheapest

@@ -62,7 +62,7 @@ def _waits(wait_s: float) -> str:
 def refuse_cap(program: PlanProgram) -> None:
     """Refuse a cap under what a type that cannot be rented needs. Raises `InfeasibleError`."""
     columns, limits = program.columns, program.limits
-    unbudgeted = replace(program, limits=replace(limits, usd_per_h=None))
+    unbudgeted = program.under(usd_per_h=None)
     if limits.usd_per_h is not None and optimum(unbudgeted) is not None:
         return
     for number, market in enumerate(columns.markets):
@@ -115,10 +115,9 @@ def refuse_capped_budget(budget_usd: float, least_usd: float) -> InfeasibleError
 
 def least_cluster(columns: RouteColumns) -> str:
     """Return a cluster that every job fits as recorded, as ``--cluster`` takes it."""
-    type_names = columns.jobs.gpu_type.to_numpy()
     shapes = []
-    for gpu_type, market in zip(columns.types, columns.markets, strict=True):
-        widest = float(columns.jobs.gpus[type_names == gpu_type].max(initial=0.0))
+    for _, gpu_type, market, of_type in columns.by_type():
+        widest = float(columns.jobs.gpus[of_type].max(initial=0.0))
         nodes = ceil(max(widest, market.cap or 0.0) / market.step)
         shape = f"{nodes}x{market.step}" if market.step > 1 else f"{nodes}"
         shapes.append(f"{gpu_type}={shape}" if gpu_type else shape)

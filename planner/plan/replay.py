@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -14,13 +13,12 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.plan.assignment import AssignedJobs
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.jobs import TimeBins
+from gpuplan.planner.plan.jobs import ServiceLoad, TimeBins
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.refusals import least_cluster
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, RouteSettings
-from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.plan.spot_record import joined
-from gpuplan.planner.plan.targets import TimeTarget
+from gpuplan.planner.plan.targets import TIMES_OF_RESULTS, TimeTarget
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import percentile
 from gpuplan.simkit.plan.losses import draw_losses
@@ -76,14 +74,12 @@ class TypeReplay:
         gpu_type: its name.
         market: its prices.
         committed: GPUs committed to, beyond those owned.
-        rows: its jobs among those of the plan.
         run: what happened to them, and to services among them.
     """
 
     gpu_type: str
     market: GpuMarkets
     committed: float
-    rows: IntArray
     run: JointRun
 
     def usd_per_h(self, begin_s: float, end_s: float, *, drains: bool = False) -> dict[str, float]:
@@ -113,34 +109,30 @@ class TypeReplay:
         is_spot = self.run.jobs.spot_us >= 0
         return {SPOT: float(outside[is_spot].sum()), SERVERLESS: float(outside[~is_spot].sum())}
 
-    def outside_gpus(self, begin_s: float, end_s: float) -> dict[str, float]:
-        """Return the mean GPUs of spot and serverless in a part of the time."""
-        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
-        gpu_us = self._gpu_us_outside(begin_us, end_us)
-        return {name: used / (end_us - begin_us) for name, used in gpu_us.items()}
+    def outside_gpus(self, window_s: float) -> dict[str, float]:
+        """Return the mean GPUs of spot and serverless in the window."""
+        window_us = int(to_micros(window_s))
+        gpu_us = self._gpu_us_outside(0, window_us)
+        return {name: used / window_us for name, used in gpu_us.items()}
 
-    def pool_gpus(self, begin_s: float, end_s: float) -> GpusInUse:
-        """Return the GPUs of the pool and of leases that jobs and services hold over time."""
-        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
-        run = self.run
+    def pool_gpus(self, window_s: float) -> GpusInUse:
+        """Return the GPUs of the pool and of leases in use over the window, also by services."""
+        window_us, run = int(to_micros(window_s)), self.run
         on_pool = run.is_on_pool
-        return gpus_in_use(
-            np.clip(run.pool_start_us[on_pool], begin_us, end_us) - begin_us,
-            np.clip(run.finish_us[on_pool], begin_us, end_us) - begin_us,
-            run.jobs.pool_gpus[on_pool],
-            end_us - begin_us,
+        begin_us, end_us = (
+            np.clip(us[on_pool], 0, window_us) for us in (run.pool_start_us, run.finish_us)
         )
+        return gpus_in_use(begin_us, end_us, run.jobs.pool_gpus[on_pool], window_us)
 
-    def idle_usd_per_h(self, begin_s: float, end_s: float) -> float:
-        """Return the dollars an hour of GPUs on demand that hold no job, in a part of the time.
+    def idle_usd_per_h(self, window_s: float) -> float:
+        """Return the dollars an hour of GPUs on demand that hold no job in the window.
 
         They wait for a job or for their return, or for the rest of a gang's.
         """
-        begin_us, end_us = (int(to_micros(time_s)) for time_s in (begin_s, end_s))
-        run, held = self.run, self.pool_gpus(begin_s, end_s)
-        used = held.levels.gpu_us() - held.levels.gpu_us(Fraction(run.cluster.fixed))
-        idle_us = run.billed_gpu_us(begin_us, end_us) - float(used)
-        return idle_us / (end_us - begin_us) * (self.market.on_demand_usd or 0.0)
+        window_us, held = int(to_micros(window_s)), self.pool_gpus(window_s)
+        used = held.levels.gpu_us() - held.levels.gpu_us(Fraction(self.run.cluster.fixed))
+        idle_us = self.run.billed_gpu_us(0, window_us) - float(used)
+        return idle_us / window_us * (self.market.on_demand_usd or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +140,26 @@ class PlanRun:
     """The replay of all GPU types; arrays of the jobs of the plan, shape (n,).
 
     Attributes:
-        columns: the routes, with the jobs.
+        columns, assigned, committed, terms, caps: as in `replay_plan`.
         types: the replay of each GPU type.
         wait_s: for GPUs of the pool, on demand, or spot.
         time_s: from submission to the end.
     """
 
     columns: RouteColumns
+    assigned: AssignedJobs
+    committed: FloatArray
+    terms: RentingTerms
+    caps: Mapping[str, float] | None
     types: tuple[TypeReplay, ...]
     wait_s: FloatArray
     time_s: FloatArray
+
+    def again(self, caps: Mapping[str, float] | None, stress: SpotStress | None = None) -> PlanRun:
+        """Return the replay of the same plan under other caps, or with other spot GPUs."""
+        return replay_plan(
+            self.columns, self.assigned, self.committed, self.terms, caps=caps, stress=stress
+        )
 
     @property
     def is_planned(self) -> BoolArray:
@@ -192,10 +194,17 @@ class PlanRun:
             return 0.0
         return float(times.mean()) if target.percent is None else percentile(times, target.percent)
 
+    def means_s(self, begin_s: float = 0.0, among: BoolArray | None = None) -> dict[str, float]:
+        """Return mean time, mean wait and P95 of waits, as results name them; see `measured_s`."""
+        return {
+            name: self.measured_s(target, begin_s, among)
+            for name, target in TIMES_OF_RESULTS.items()
+        }
+
     @property
-    def peak_leased(self) -> dict[str, int]:
-        """Most GPUs on demand at once, by type."""
-        return {of.gpu_type: of.run.peak_leased for of in self.types}
+    def peak_leased(self) -> int:
+        """Most GPUs on demand at once, of each type by itself."""
+        return sum(of.run.peak_leased for of in self.types)
 
 
 def replay_plan(
@@ -223,13 +232,11 @@ def replay_plan(
         UsageError: times are too long for 64 bits.
     """
     jobs, stress = columns.jobs, stress or SpotStress()
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    is_spot = (np.where(assigned.column >= 0, kinds[assigned.column], "") == SPOT) & assigned.fits
-    type_names = jobs.gpu_type.to_numpy()
+    is_spot = assigned.is_on(SPOT)
     wait_s, time_s = np.zeros((2, jobs.size))
     types = []
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        rows = np.flatnonzero(type_names == gpu_type)
+    for number, gpu_type, market, of_type in columns.by_type():
+        rows = np.flatnonzero(of_type)
         joint = _joint_jobs(columns, assigned, rows, is_spot, market, stress, terms.seed)
         fixed = market.standing + float(committed[number])
         joint, is_job = with_services(joint, columns.services.get(gpu_type), columns.bins)
@@ -241,8 +248,8 @@ def replay_plan(
             raise UsageError(f"the plan cannot be replayed: {error}") from error
         except ValueError as error:
             if caps is not None:
-                of_type = f" for {gpu_type}" if gpu_type else ""
-                raise InfeasibleError(f"{error} under its cap{of_type}") from error
+                of_gpus = f" for {gpu_type}" if gpu_type else ""
+                raise InfeasibleError(f"{error} under its cap{of_gpus}") from error
             what = f"{gpu_type or 'the plan'} cannot be replayed: {error}"
             if market.on_demand_usd is None:
                 raise TooWideError(f"{what}\n  next: --on-demand USD") from error
@@ -253,8 +260,8 @@ def replay_plan(
                 "jobs out"
             ) from error
         wait_s[rows], time_s[rows] = run.waited_us[is_job] / MICROS, run.jct_us[is_job] / MICROS
-        types.append(TypeReplay(gpu_type, market, float(committed[number]), rows, run))
-    return PlanRun(columns, tuple(types), wait_s, time_s)
+        types.append(TypeReplay(gpu_type, market, float(committed[number]), run))
+    return PlanRun(columns, assigned, committed, terms, caps, tuple(types), wait_s, time_s)
 
 
 def deferred_start_s(
@@ -272,11 +279,9 @@ def deferred_start_s(
     """
     jobs = columns.jobs
     start_s = jobs.submit_s.copy()
-    kinds = np.array([route.kind for route in columns.routes] or [""])
-    elsewhere = (assigned.column >= 0) & (kinds[assigned.column] == SPOT) & assigned.fits
-    type_names = jobs.gpu_type.to_numpy()
-    for number, (gpu_type, market) in enumerate(zip(columns.types, columns.markets, strict=True)):
-        rows = np.flatnonzero((type_names == gpu_type) & ~elsewhere)
+    elsewhere = assigned.is_on(SPOT)
+    for number, gpu_type, market, of_type in columns.by_type():
+        rows = np.flatnonzero(of_type & ~elsewhere)
         later = jobs.is_deferred[rows]
         if not later.any():
             continue
@@ -369,27 +374,21 @@ def with_services(
         return jobs, np.ones(jobs.size, bool)
     begin_s, end_s, gpus = load.intervals(bins)
     count = begin_s.size
-    submit_us = np.append(to_micros(begin_s), jobs.submit_us)
-    order = np.argsort(submit_us, kind="stable")
-    none = np.full(count, -1)
-
-    def mixed(services: Any, of_jobs: Any) -> Any:
-        return np.append(services, of_jobs)[order]
-
-    lost = np.append(np.zeros(count, np.int64), np.diff(jobs.first_loss))[order]
-    first = np.append(0, np.cumsum(lost))
-    return (
-        JointJobs(
-            submit_us=submit_us[order],
-            gpus=mixed(gpus.astype(np.float64), jobs.gpus),
-            outside_us=mixed(np.zeros(count, np.int64), jobs.outside_us),
-            pool_us=mixed(to_micros(end_s - begin_s), jobs.pool_us),
-            pool_gpus=mixed(gpus.astype(np.float64), jobs.pool_gpus),
-            due_us=mixed(none, jobs.due_us),
-            spot_us=mixed(none, jobs.spot_us),
-            tau_us=mixed(np.full(count, FOREVER), jobs.tau_us),
-            loss_us=jobs.loss_us,
-            first_loss=first,
-        ),
-        order >= count,
-    )
+    held = gpus.astype(np.float64)
+    none, nothing = np.full(count, -1), np.zeros(count, np.int64)
+    services = {
+        "submit_us": to_micros(begin_s),
+        "gpus": held,
+        "outside_us": nothing,
+        "pool_us": to_micros(end_s - begin_s),
+        "pool_gpus": held,
+        "due_us": none,
+        "spot_us": none,
+        "tau_us": np.full(count, FOREVER),
+    }
+    both = {name: np.append(values, getattr(jobs, name)) for name, values in services.items()}
+    order = np.argsort(both["submit_us"], kind="stable")
+    lost = np.append(nothing, np.diff(jobs.first_loss))[order]
+    mixed = {name: values[order] for name, values in both.items()}
+    first_loss = np.append(0, np.cumsum(lost))
+    return JointJobs(loss_us=jobs.loss_us, first_loss=first_loss, **mixed), order >= count

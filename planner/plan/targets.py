@@ -47,7 +47,12 @@ class TimeTarget:
 
 MEAN_TIME_TARGET = TimeTarget(MEAN_TIME, None)
 MEAN_WAIT_TARGET = TimeTarget(MEAN_WAIT, None)
-P95_WAIT_TARGET = TimeTarget("p95_wait", None)
+TIMES_OF_RESULTS = {
+    "mean_time_s": MEAN_TIME_TARGET,
+    "mean_wait_s": MEAN_WAIT_TARGET,
+    "p95_wait_s": TimeTarget("p95_wait", None),
+}
+"""Name in results -> what it measures."""
 
 
 def parse_target(text: str, flag: str = "--target") -> TimeTarget:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from fractions import Fraction
 
 import numpy as np
 
 from gpuplan.analysis.base.plain import Hidden
-from gpuplan.planner.money.gpus_in_use import GpusInUse
 from gpuplan.planner.plan.columns import RouteColumns
-from gpuplan.planner.plan.market_use import gpus_between, held_between
+from gpuplan.planner.plan.market_use import held_between, use_of
+from gpuplan.planner.plan.plan_file import PlanCommitment
 from gpuplan.simkit.arrays import FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class TermToday:
-    """A commitment of a price book that is in force at the end of the log.
-
-    Attributes:
-        gpus: how many.
-        usd_per_gpu_h: paid for each hour of each.
-        begin, until: of it, in UTC; null where the book has no date.
-    """
-
-    gpus: int
-    usd_per_gpu_h: float
-    begin: datetime | None
-    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +31,7 @@ class CommittedToday:
     gpus: int
     usd_per_month: float
     until: str
-    terms: Hidden[tuple[TermToday, ...]] = ()
+    terms: Hidden[tuple[PlanCommitment, ...]] = ()
 
 
 def recorded_usd_per_h(
@@ -66,16 +50,9 @@ def recorded_usd_per_h(
     Returns:
         None where GPUs above these have no price on demand.
     """
+    standing = [(market.standing_today, market.today_usd_per_h) for market in columns.markets]
     window_s = columns.bins.window_s if end_s is None else end_s
-    usd_per_h = 0.0
-    for market, held in zip(
-        columns.markets, _held(columns, _recorded_start_s(columns), begin_s, window_s), strict=True
-    ):
-        above_usd = _above_usd_per_h(held, market.standing_today, market.on_demand_usd)
-        if above_usd is None:
-            return None
-        usd_per_h += above_usd + market.today_usd_per_h
-    return usd_per_h
+    return _usd_per_h(columns, _recorded_start_s(columns), standing, begin_s, window_s)
 
 
 def at_once_usd_per_h(columns: RouteColumns) -> float | None:
@@ -86,14 +63,10 @@ def at_once_usd_per_h(columns: RouteColumns) -> float | None:
     Returns:
         None where a type cannot be rented.
     """
-    usd_per_h = 0.0
-    held_of = _held(columns, columns.jobs.submit_s, 0.0, columns.bins.window_s)
-    for market, held in zip(columns.markets, held_of, strict=True):
-        above_usd = _above_usd_per_h(held, market.standing, market.on_demand_usd)
-        if above_usd is None or market.on_demand_usd is None:
-            return None
-        usd_per_h += above_usd + market.held_usd_per_h
-    return usd_per_h
+    if any(market.on_demand_usd is None for market in columns.markets):
+        return None
+    standing = [(market.standing, market.held_usd_per_h) for market in columns.markets]
+    return _usd_per_h(columns, columns.jobs.submit_s, standing, 0.0, columns.bins.window_s)
 
 
 def recorded_gpus(columns: RouteColumns) -> tuple[float, float]:
@@ -106,7 +79,7 @@ def recorded_gpus(columns: RouteColumns) -> tuple[float, float]:
     held = held_between(
         start_s[rows], (start_s + jobs.run_s)[rows], jobs.gpus[rows], 0.0, columns.bins.window_s
     )
-    used = gpus_between(held)
+    used = use_of("", "", held)
     return used.mean_gpus, used.peak_gpus
 
 
@@ -116,30 +89,38 @@ def _recorded_start_s(columns: RouteColumns) -> FloatArray:
     return start_s
 
 
-def _held(
-    columns: RouteColumns, start_s: FloatArray, begin_s: float, end_s: float
-) -> list[GpusInUse]:
-    """Return the GPUs of each type that jobs and services hold, of jobs that start at some time."""
-    jobs = columns.jobs
-    types = jobs.gpu_type.to_numpy()
-    edges_s = np.arange(columns.bins.count + 1) * columns.bins.bin_s
-    held = []
-    for number, gpu_type in enumerate(columns.types):
-        rows = types == gpu_type
-        of_type = held_between(
+def _usd_per_h(
+    columns: RouteColumns,
+    start_s: FloatArray,
+    standing: Sequence[tuple[float, float]],
+    begin_s: float,
+    end_s: float,
+) -> float | None:
+    """Return dollars an hour of jobs that start at some time, and of services, between two times.
+
+    Args:
+        columns: of all jobs.
+        start_s: of each job.
+        standing: GPUs of each type that are there, and the dollars an hour that they cost.
+        begin_s, end_s: the times.
+
+    Returns:
+        None where GPUs above those that are there have no price on demand.
+    """
+    jobs, edges_s = columns.jobs, columns.bins.edges_s
+    usd_per_h = 0.0
+    for number, _, market, rows in columns.by_type():
+        held = held_between(
             np.append(start_s[rows], edges_s[:-1]),
             np.append((start_s + jobs.run_s)[rows], edges_s[1:]),
             np.append(jobs.gpus[rows], columns.service_gpus[number]),
             begin_s,
             end_s,
         )
-        held.append(of_type)
-    return held
-
-
-def _above_usd_per_h(held: GpusInUse, standing: float, usd_per_gpu_h: float | None) -> float | None:
-    """Return dollars an hour of what is above some GPUs; None if there is, and it has no price."""
-    above_us = held.levels.gpu_us(None) - held.levels.gpu_us(Fraction(standing))
-    if above_us and usd_per_gpu_h is None:
-        return None
-    return float(above_us / held.window_us) * (usd_per_gpu_h or 0.0)
+        gpus, standing_usd_per_h = standing[number]
+        above_us = held.levels.gpu_us(None) - held.levels.gpu_us(Fraction(gpus))
+        if above_us and market.on_demand_usd is None:
+            return None
+        above_usd_per_h = float(above_us / held.window_us) * (market.on_demand_usd or 0.0)
+        usd_per_h += above_usd_per_h + standing_usd_per_h
+    return usd_per_h

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isnan
+from typing import NamedTuple
 
 import numpy as np
 
@@ -133,8 +135,7 @@ def _due_in_block(columns: RouteColumns, block: IntArray) -> FloatArray:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class PlanDollars:
+class PlanDollars(NamedTuple):
     """Dollars of the jobs as assigned to routes, exact in time.
 
     Attributes:
@@ -146,27 +147,6 @@ class PlanDollars:
     usd_per_month: float
     recorded_usd_per_month: float | None = None
     on_demand_usd_per_month: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Resample:
-    """Figures of a resample: those of `PlanIntervals`, before the percentiles."""
-
-    committed: FloatArray
-    usd_per_month: float
-    mean_time_s: float
-    recorded_usd_per_month: float | None
-    rented_usd_per_month: float | None
-
-    def scaled(self, usd: float, recorded_usd: float, rented_usd: float) -> _Resample:
-        """Return the resample with its dollars, those as recorded and rented, times something."""
-        recorded, rented = self.recorded_usd_per_month, self.rented_usd_per_month
-        return replace(
-            self,
-            usd_per_month=self.usd_per_month * usd,
-            recorded_usd_per_month=None if recorded is None else recorded * recorded_usd,
-            rented_usd_per_month=None if rented is None else rented * rented_usd,
-        )
 
 
 def plan_intervals(
@@ -195,20 +175,18 @@ def plan_intervals(
     block = blocks_of(columns.bins)
     count = int(block.max()) + 1
     rng = np.random.default_rng(seed)
-    drawn = []
-    for draws in rng.integers(0, count, (resamples, count)):
-        resample = _planned(bought, recorded, block_weights(block, draws), block)
-        if resample is not None:
-            drawn.append(resample)
+    every_draw = (
+        _planned(bought, recorded, block_weights(block, draws), block)
+        for draws in rng.integers(0, count, (resamples, count))
+    )
+    drawn = [resample for resample in every_draw if resample is not None]
     if not drawn:
         return None
+    committed, mean_time_s, usd = (np.array(figures) for figures in zip(*drawn, strict=True))
     each_once = _planned(bought, recorded, block_weights(block, np.arange(count)), block)
     if dollars is not None and each_once is not None:
-        times = _ratio(dollars.usd_per_month, each_once.usd_per_month)
-        recorded_times = _ratio(dollars.recorded_usd_per_month, each_once.recorded_usd_per_month)
-        rented_times = _ratio(dollars.on_demand_usd_per_month, each_once.rented_usd_per_month)
-        drawn = [resample.scaled(times, recorded_times, rented_times) for resample in drawn]
-    committed = np.array([resample.committed for resample in drawn])
+        usd = usd * [_ratio(*pair) for pair in zip(dollars, each_once[2], strict=True)]
+    plan_usd, recorded_usd, rented_usd = usd.T
     return PlanIntervals(
         resamples=resamples,
         failed=resamples - len(drawn),
@@ -219,21 +197,20 @@ def plan_intervals(
             CommittedRange(gpu_type, *_ends(committed[:, number]))
             for number, gpu_type in enumerate(columns.types)
         ),
-        usd_per_month=_range([resample.usd_per_month for resample in drawn]),
-        mean_time_s=_range([resample.mean_time_s for resample in drawn]),
-        saving_share=_range_or_none(
-            [_saving(resample.usd_per_month, resample.recorded_usd_per_month) for resample in drawn]
-        ),
-        saving_over_on_demand_share=_range_or_none(
-            [_saving(resample.usd_per_month, resample.rented_usd_per_month) for resample in drawn]
-        ),
+        usd_per_month=PlanRange(*_ends(plan_usd)),
+        mean_time_s=PlanRange(*_ends(mean_time_s)),
+        saving_share=_saving(plan_usd, recorded_usd),
+        saving_over_on_demand_share=_saving(plan_usd, rented_usd),
     )
 
 
 def _planned(
     bought: Purchase, recorded: Purchase | None, weights: FloatArray, block: IntArray
-) -> _Resample | None:
-    """Return the figures of a resample; None where no plan meets the limits."""
+) -> tuple[FloatArray, float, list[float]] | None:
+    """Return GPUs by type, mean time, and dollars a month as `PlanDollars` has them, of a resample.
+
+    Dollars are NaN where they are unknown. None where no plan meets the limits.
+    """
     program = reweighted(bought.program, weights, block)
     kept = bought.whole.committed if bought.is_kept else None
     plan = free = best(program, bought.exact.start, committed=kept)
@@ -245,33 +222,23 @@ def _planned(
     if recorded is not None:
         today = best(reweighted(recorded.program, weights, block), recorded.exact.start)
     rented = rented_usd_per_h(program, weights)
-    return _Resample(
-        committed=program.held + free.committed,
-        usd_per_month=plan.usd_per_h * MONTH_H,
-        mean_time_s=plan.mean_time_s,
-        recorded_usd_per_month=None if today is None else today.usd_per_h * MONTH_H,
-        rented_usd_per_month=None if rented is None else rented * MONTH_H,
-    )
+    usd_per_h = (plan.usd_per_h, None if today is None else today.usd_per_h, rented)
+    usd = [float("nan") if each is None else each * MONTH_H for each in usd_per_h]
+    return program.held + free.committed, plan.mean_time_s, usd
 
 
-def _ratio(usd: float | None, other: float | None) -> float:
-    """Return dollars over others; 1 where either is lacking or nothing."""
-    return usd / other if usd and other else 1.0
+def _ratio(usd: float | None, other: float) -> float:
+    """Return dollars over others; 1 where either is unknown or nothing."""
+    return usd / other if usd and other and not isnan(other) else 1.0
 
 
-def _saving(usd: float, other: float | None) -> float:
-    return 1 - usd / other if other else float("nan")
+def _saving(usd: FloatArray, others: FloatArray) -> PlanRange | None:
+    """Return the interval of a saving over other dollars; None where any are unknown or nothing."""
+    if np.isnan(others).any() or not others.all():
+        return None
+    return PlanRange(*_ends(1 - usd / others))
 
 
 def _ends(values: FloatArray) -> tuple[float, float]:
     low, high = np.percentile(values, TAILS).tolist()
     return low, high
-
-
-def _range(values: list[float]) -> PlanRange:
-    return PlanRange(*_ends(np.array(values)))
-
-
-def _range_or_none(values: list[float]) -> PlanRange | None:
-    """Return the interval; None where a value is missing."""
-    return None if np.isnan(values).any() else _range(values)

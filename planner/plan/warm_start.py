@@ -6,7 +6,7 @@ what the older group of its first bin had, and HiGHS mends what is no basis then
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,24 +23,12 @@ PAIRS = ((GPUS, RENTED), (DONE, WORK))
 """Rows with the columns that go by the same groups."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramPart:
-    """Columns or rows of a program that follow each other and mean the same.
-
-    Attributes:
-        name: what they are, and of which type, class or bound.
-        first: the first of them.
-        size: how many.
-    """
-
-    name: tuple[str, int]
-    first: int
-    size: int
-
-    @property
-    def places(self) -> slice:
-        """Where they are."""
-        return slice(self.first, self.first + self.size)
+Part = tuple[str, int]
+"""Columns or rows that follow each other and mean the same: what they are, and of which type, class
+or bound.
+"""
+Parts = Mapping[Part, slice]
+"""Where the parts of the columns, or of the rows, of a program are, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,62 +41,48 @@ class ProgramStart:
     """
 
     groups: tuple[BinGroups, ...]
-    columns: Mapping[tuple[str, int], IntArray] = field(default_factory=dict)
-    rows: Mapping[tuple[str, int], IntArray] = field(default_factory=dict)
+    columns: Mapping[Part, IntArray] = field(default_factory=dict)
+    rows: Mapping[Part, IntArray] = field(default_factory=dict)
 
     @property
     def has_basis(self) -> bool:
         """Whether there is a basis."""
         return bool(self.rows)
 
-    def basis(
-        self,
-        groups: tuple[BinGroups, ...],
-        columns: Sequence[ProgramPart],
-        rows: Sequence[ProgramPart],
-    ) -> SimplexBasis:
+    def basis(self, groups: tuple[BinGroups, ...], columns: Parts, rows: Parts) -> SimplexBasis:
         """Return it as one of a program with these parts, over other groups."""
-        column = np.full(_size(columns), AT_LOWER)
-        row = np.full(_size(rows), BASIC)
+        column, row = np.full(_size(columns), AT_LOWER), np.full(_size(rows), BASIC)
         older = [old.group[new.firsts] for old, new in zip(self.groups, groups, strict=True)]
         for parts, values, before in ((columns, column, self.columns), (rows, row, self.rows)):
-            for part in parts:
-                was = before.get(part.name)
-                kind, number = part.name
+            for (kind, number), places in parts.items():
+                was = before.get((kind, number))
                 if was is not None and kind in (GPUS, RENTED, WORK, DONE):
                     was = was[older[number]]
-                if was is not None and was.size == part.size:
-                    values[part.places] = was
-        column_of = {part.name: part for part in columns}
-        row_of = {part.name: part for part in rows}
+                if was is not None and was.size == places.stop - places.start:
+                    values[places] = was
         for row_kind, column_kind in PAIRS:
             for number, of_type in enumerate(older):
-                rows_there = row_of.get((row_kind, number))
-                columns_there = column_of.get((column_kind, number))
-                if rows_there is None or columns_there is None:
+                row_places = rows.get((row_kind, number))
+                column_places = columns.get((column_kind, number))
+                if row_places is None or column_places is None:
                     continue
                 is_new = np.ones(of_type.size, bool)
                 is_new[np.unique(of_type, return_index=True)[1]] = False
-                neither = (row[rows_there.places] != BASIC) & (
-                    column[columns_there.places] != BASIC
-                )
-                row[rows_there.places][neither & is_new] = BASIC
+                neither = (row[row_places] != BASIC) & (column[column_places] != BASIC)
+                row[row_places][neither & is_new] = BASIC
         return SimplexBasis(column, row)
 
 
 def start_of(
-    groups: tuple[BinGroups, ...],
-    columns: Sequence[ProgramPart],
-    rows: Sequence[ProgramPart],
-    basis: SimplexBasis,
+    groups: tuple[BinGroups, ...], columns: Parts, rows: Parts, basis: SimplexBasis
 ) -> ProgramStart:
     """Return a start at the basis of a program with these parts."""
     return ProgramStart(
         groups,
-        {part.name: basis.column[part.places] for part in columns},
-        {part.name: basis.row[part.places] for part in rows},
+        {part: basis.column[places] for part, places in columns.items()},
+        {part: basis.row[places] for part, places in rows.items()},
     )
 
 
-def _size(parts: Sequence[ProgramPart]) -> int:
-    return max((part.first + part.size for part in parts), default=0)
+def _size(parts: Parts) -> int:
+    return max((places.stop for places in parts.values()), default=0)

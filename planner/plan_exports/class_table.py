@@ -1,15 +1,20 @@
-"""A plan as a table: a row for each route that jobs of a class take."""
+"""A plan by class: what its jobs hold in each market, and a table with a row for each route."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping
 
+import numpy as np
 import polars as pl
 
+from gpuplan.planner.plan.assignment import shares_of
 from gpuplan.planner.plan.plan_file import PlanFile
+from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.routes import ROUTES, SERVERLESS, SPOT, WIDTH, JobRoute
-from gpuplan.planner.plan_exports.class_use import POOL, ClassUse
+from gpuplan.simkit.arrays import FloatArray
 
+POOL = "pool"
 COLUMNS = {
     "class": pl.String,
     "gpu_type": pl.String,
@@ -28,23 +33,46 @@ COLUMNS = {
 ROUTE_OF = {route.name: route for route in ROUTES}
 
 
+MOST_CHARACTERS = 40
+"""Of a name, so that words may be added: Kubernetes has at most 63."""
+
+
+ClassUses = Mapping[tuple[str, str, str, str], FloatArray]
+"""Label, GPU type and width bucket of a class, and a market -> GPUs held there, in the bins of the
+program.
+"""
+
+
+def class_uses(plan: Purchase) -> ClassUses:
+    """Return what the classes of a plan hold, in the markets that they use."""
+    columns = plan.program.columns
+    share = shares_of(columns, plan.whole.share)
+    uses: dict[tuple[str, str, str, str], FloatArray] = {}
+    for number, planned in enumerate(columns.classes):
+        of_class = columns.class_of == number
+        uses[*planned.key, POOL] = (share * of_class) @ columns.pool_gpus
+        for market in (SPOT, SERVERLESS):
+            rows = of_class & columns.of_kind(market)
+            uses[*planned.key, market] = (share * rows) @ columns.outside_gpus
+    return {key: gpus for key, gpus in uses.items() if np.any(gpus > 0)}
+
+
 def market_of(route: JobRoute) -> str:
     """Return where the jobs of a route begin to run."""
     return route.kind if route.kind in (SPOT, SERVERLESS) else POOL
 
 
-def class_table(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
+def class_table(plan: PlanFile, uses: ClassUses) -> str:
     """Return the text of a CSV table.
 
     ``market_mean_gpus`` and ``market_peak_gpus`` are of all jobs of the class in the market,
     ``checkpoint_every_s`` is of gangs on as few nodes as the class has.
     """
-    held = {(use.name, use.gpu_type, use.width_bucket, use.market): use for use in uses}
     rows = []
     for each in plan.classes:
         for name, share in each.routes.items():
             route = ROUTE_OF[name]
-            use = held.get((*each.key, market_of(route)))
+            held = uses.get((*each.key, market_of(route)))
             every_s = list(each.checkpoint_every_s.values()) if route.kind == SPOT else []
             leaves = route.kind == SERVERLESS and route.leave_s != float("inf")
             rows.append(
@@ -57,9 +85,29 @@ def class_table(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
                     float(route.factor) if route.kind == WIDTH else 1.0,
                     route.leave_s if leaves else None,
                     every_s[0] if every_s else None,
-                    None if use is None else use.mean_gpus,
-                    None if use is None else use.peak_gpus,
+                    None if held is None else float(held.mean()),
+                    None if held is None else float(held.max()),
                     each.mean_time_s,
                 )
             )
     return pl.DataFrame(rows, schema=COLUMNS, orient="row").write_csv()
+
+
+def plain_names(names: Iterable[str], empty: str) -> dict[str, str]:
+    """Return each name with lower-case letters, digits and dashes alone; all differ.
+
+    Args:
+        names: each once.
+        empty: for a name that has none of them.
+    """
+    taken: set[str] = set()
+    plain: dict[str, str] = {}
+    for name in names:
+        base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MOST_CHARACTERS].strip("-")
+        base = base or empty
+        text, count = base, 2
+        while text in taken:
+            text, count = f"{base}-{count}", count + 1
+        taken.add(text)
+        plain[name] = text
+    return plain

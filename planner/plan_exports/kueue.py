@@ -8,7 +8,7 @@ of their own.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import ceil
 from typing import Any
 
@@ -16,8 +16,7 @@ import numpy as np
 
 from gpuplan.planner.plan.plan_file import PlanFile
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT
-from gpuplan.planner.plan_exports.class_use import POOL, ClassUse
-from gpuplan.planner.plan_exports.names import plain_names
+from gpuplan.planner.plan_exports.class_table import POOL, ClassUses, plain_names
 from gpuplan.simkit.apportion import apportion
 
 API = "kueue.x-k8s.io/v1beta2"
@@ -29,13 +28,13 @@ ROUNDING = 1e-6
 Quotas = Mapping[str, int]
 
 
-def kueue_json(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
+def kueue_json(plan: PlanFile, uses: ClassUses) -> str:
     """Return the objects as one list, which ``kubectl apply -f`` takes."""
     items = kueue_objects(plan, uses)
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=2) + "\n"
 
 
-def kueue_objects(plan: PlanFile, uses: Sequence[ClassUse]) -> list[dict[str, Any]]:
+def kueue_objects(plan: PlanFile, uses: ClassUses) -> list[dict[str, Any]]:
     """Return flavors, the cohort, and the queues of each label."""
     types = plain_names([each.name for each in plan.types], "gpu")
     labels = plain_names(dict.fromkeys(each.name for each in plan.classes), "none")
@@ -47,9 +46,9 @@ def kueue_objects(plan: PlanFile, uses: Sequence[ClassUse]) -> list[dict[str, An
         held = {
             market: {
                 label: sum(
-                    use.mean_gpus
-                    for use in uses
-                    if (use.gpu_type, use.market, use.name) == (each.name, market, label)
+                    float(gpus.mean())
+                    for (name, gpu_type, _, used), gpus in uses.items()
+                    if (gpu_type, used, name) == (each.name, market, label)
                 )
                 for label in labels
             }

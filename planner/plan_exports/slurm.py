@@ -6,15 +6,13 @@ jobs leave containers, whose time limit is that time. Nodes that are rented are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, inf
 
 from gpuplan.planner.plan.plan_file import PlanFile, PlannedShares, PlanType
 from gpuplan.planner.plan.routes import GPUS_PER_NODE, SERVERLESS, SPOT, WIDTH
-from gpuplan.planner.plan_exports.class_table import ROUTE_OF
-from gpuplan.planner.plan_exports.class_use import ClassUse
-from gpuplan.planner.plan_exports.names import plain_names
+from gpuplan.planner.plan_exports.class_table import ROUTE_OF, ClassUses, plain_names
 
 MINUTE_S = 60
 ROUNDING = 1e-6
@@ -45,7 +43,7 @@ class SlurmPartition:
 
 
 def partitions_of(
-    plan: PlanFile, uses: Sequence[ClassUse]
+    plan: PlanFile, uses: ClassUses
 ) -> list[tuple[PlanType, str, list[SlurmPartition]]]:
     """Return the GPU types with their names for Slurm and their partitions."""
     names = plain_names([each.name for each in plan.types], "gpu")
@@ -70,20 +68,15 @@ def partitions_of(
 
 
 def _containers(
-    plan: PlanFile, of_type: PlanType, name: str, uses: Sequence[ClassUse]
+    plan: PlanFile, of_type: PlanType, name: str, uses: ClassUses
 ) -> Iterator[SlurmPartition]:
     """Yield a partition for each time after which jobs leave containers."""
-    held = {
-        (use.name, use.gpu_type, use.width_bucket): use.peak_gpus
-        for use in uses
-        if use.market == SERVERLESS
-    }
     peaks: dict[float, float] = {}
     for each in plan.classes:
         routes = [(ROUTE_OF[route], share) for route, share in each.routes.items()]
         inside = [(route, share) for route, share in routes if route.kind == SERVERLESS]
         for route, _ in inside if each.gpu_type == of_type.name else ():
-            peaks[route.leave_s] = peaks.get(route.leave_s, 0.0) + held.get(each.key, 0.0)
+            peaks[route.leave_s] = peaks.get(route.leave_s, 0.0) + _peak(uses, each)
     for leave_s, gpus in sorted(peaks.items()):
         minutes = None if leave_s == inf else ceil(leave_s / MINUTE_S)
         tier = "containers" if minutes is None else f"containers-{minutes}m"
@@ -91,7 +84,13 @@ def _containers(
         yield SlurmPartition(f"{name}-{tier}", max(1, _whole(gpus)), 0, minutes, FIRST, about)
 
 
-def slurm_conf(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
+def _peak(uses: ClassUses, each: PlannedShares) -> float:
+    """Return most GPUs that a class has in containers."""
+    gpus = uses.get((*each.key, SERVERLESS))
+    return 0.0 if gpus is None else float(gpus.max())
+
+
+def slurm_conf(plan: PlanFile, uses: ClassUses) -> str:
     """Return nodes and partitions as slurm.conf has them."""
     lines = [
         "# Written by gpuplan plan, to be included in slurm.conf in place of nodes and partitions.",
@@ -127,7 +126,7 @@ def slurm_conf(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def qos_text(plan: PlanFile, uses: Sequence[ClassUse]) -> str:
+def qos_text(plan: PlanFile, uses: ClassUses) -> str:
     """Return the QOS as ``sacctmgr show qos -P`` prints them."""
     lines = [QOS_COLUMNS]
     standing = 0

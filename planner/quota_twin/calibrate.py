@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
-import numpy as np
-
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
@@ -29,11 +25,12 @@ from gpuplan.planner.twin.calibrate import (
     CalibrateResults,
     NoiseFloor,
     Progress,
+    Replays,
+    noise_floor,
     nothing,
 )
-from gpuplan.planner.twin.score import LevelScore, score_run, score_waits
+from gpuplan.planner.twin.score import LevelScore, score_run
 from gpuplan.planner.twin.workload import jittered
-from gpuplan.simkit.watch import ReplayPace
 
 MOST_LEFT_OUT = 0.05
 """Share of workloads that a site does not explain, above which that is said first."""
@@ -69,11 +66,11 @@ def calibrate_quotas(
     work = quota_workload(log, document, model, warmup_s)
     skipped = skipped_levels(model.site, is_configured="controller" in document.tables)
     levels = [level for level in LEVELS if level not in skipped]
-    steps = _Steps(len(levels) + len(SEEDS), work, progress)
+    steps = Replays(len(levels) + len(SEEDS), progress)
     scores: list[LevelScore] = []
     runs: dict[str, QuotaReplay] = {}
     for level in levels:
-        runs[level] = steps.replay(model, level)
+        runs[level] = _replay(steps, model, work, level)
         score = score_run(level, work, runs[level].at_least(log.end))
         if score is None:
             raise InputError(
@@ -83,7 +80,9 @@ def calibrate_quotas(
                 hint="give a longer dump, one of kubectl get --watch, or a shorter --warmup",
             )
         scores.append(score)
-    floor = _floor(steps, model, work, levels[-1], runs[levels[-1]], log.end)
+    top = levels[-1]
+    shaken = [_replay(steps, model, work, top, seed).at_least(log.end) for seed in SEEDS]
+    floor = noise_floor(work, runs[top].at_least(log.end), shaken)
     chosen, choice = choose(scores, floor)
     run = runs[chosen]
     score = next(score for score in scores if score.name == chosen)
@@ -132,44 +131,13 @@ def _is_in_doubt(score: LevelScore) -> bool:
     return explains_nothing(score.mae_s, score.replayed_mean_s, score.recorded_mean_s)
 
 
-class _Steps:
-    """Replays, and says how far they are."""
-
-    def __init__(self, total: int, work: QuotaWorkload, progress: Progress) -> None:
-        self.total, self.work, self.progress = total, work, progress
-        self.done = 0
-
-    def replay(self, model: QuotaModel, level: str, seed: int | None = None) -> QuotaReplay:
-        """Return a replay, with the chance of a seed where one is given. Raises `UsageError`."""
-        pace, count = ReplayPace(), int(self.work.jobs.id.size)
-
-        def seen(share: float) -> None:
-            pace.say(round(share * count), count, f"workloads replayed (level {level})")
-            self.progress((self.done + share) / self.total)
-
-        jobs = self.work.jobs if seed is None else jittered(self.work.jobs, seed)
-        quota = at_submits(self.work.quota, jobs, seed)
-        replay = replay_level(model.site, quota, level, seen)
-        self.done += 1
-        return replay
-
-
-def _floor(
-    steps: _Steps, model: QuotaModel, work: QuotaWorkload, level: str, top: QuotaReplay, end: int
-) -> NoiseFloor:
-    """Return how far replays differ in ties and in submissions by up to a minute."""
-    runs = [steps.replay(model, level, seed).at_least(end) for seed in SEEDS]
-    pairs = [
-        score_waits("", first.wait[work.scored], second.wait[work.scored])
-        for first, second in combinations(runs, 2)
-    ]
-    scores = [score_run("", work, run, groups=False) for run in (top.at_least(end), *runs)]
-    errors = [score.mae_s for score in scores if score is not None]
-    return NoiseFloor(
-        float(np.mean([pair.within for pair in pairs])),
-        float(np.mean([pair.mae_s for pair in pairs])),
-        max(errors) - min(errors),
-    )
+def _replay(
+    steps: Replays, model: QuotaModel, work: QuotaWorkload, level: str, seed: int | None = None
+) -> QuotaReplay:
+    """Return a replay, with the chance of a seed where one is given. Raises `UsageError`."""
+    jobs = work.jobs if seed is None else jittered(work.jobs, seed)
+    seen = steps.next(f"workloads replayed (level {level})", int(work.jobs.id.size))
+    return replay_level(model.site, at_submits(work.quota, jobs, seed), level, seen)
 
 
 def choose(scores: list[LevelScore], floor: NoiseFloor) -> tuple[str, str]:

@@ -88,11 +88,6 @@ class QuotaCase:
     quota: QuotaJobs
     jobs: SiteJobs
 
-    @property
-    def count(self) -> int:
-        """Workloads."""
-        return int(self.jobs.id.size)
-
     def replay(self) -> QuotaReplay:
         """Return the replay without chance."""
         return replay_level(self.site, at_submits(self.quota, self.jobs), self.level)

@@ -20,9 +20,8 @@ from gpuplan.planner.quota_twin.instant import QuotaInstant, quota_instant
 from gpuplan.planner.quota_twin.new_workload import QUEUE, QuotaSubmitter
 from gpuplan.planner.quota_twin.start_backtest import CYCLE_S, quota_backtest
 from gpuplan.planner.quota_twin.start_replays import quota_start_replays
-from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest
+from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, day_of, kept
 from gpuplan.planner.site.eta import EtaPlan, EtaResults, eta_results, local_time
-from gpuplan.planner.site.kept_backtest import day_of, kept
 from gpuplan.planner.site.new_job import JobWish
 
 NOT_MODELED = (

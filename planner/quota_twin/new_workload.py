@@ -14,8 +14,14 @@ from gpuplan.analysis.quota.quantities import gpus_of
 from gpuplan.planner.quota.model import QuotaModel
 from gpuplan.planner.quota_twin.instant import QuotaInstant
 from gpuplan.planner.quota_twin.start_replays import NewWorkload
-from gpuplan.planner.site.new_job import JobWish, NewJob, most_common
-from gpuplan.planner.site.sooner import FEWER_GPUS, PARTS, Alternative
+from gpuplan.planner.site.new_job import (
+    FEWER_GPUS,
+    PARTS,
+    Alternative,
+    JobWish,
+    NewJob,
+    most_common,
+)
 from gpuplan.simkit.quota.site import PodSet
 
 QUEUE, PRIORITY = "queue", "priority"

@@ -124,12 +124,4 @@ def _forecast(
     waits = waits_of(tables, 0, plan.seed, range(plan.replays))
     wait = job["start"] - job["submit"]
     past = instant.jobs.select((pl.col("start") - pl.col("submit")).clip(0).mean()).item()
-    return PastForecast(
-        wait_s=wait,
-        below=float((waits < wait - CYCLE_S).mean()),
-        upto=float((waits <= wait + CYCLE_S).mean()),
-        median_s=float(np.median(waits)),
-        easy_s=None,
-        mean_s=float(past or 0.0),
-        at_once=int((waits == 0).sum()),
-    )
+    return PastForecast.of(waits, wait, CYCLE_S, float(past or 0.0))

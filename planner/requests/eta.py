@@ -4,27 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
-from gpuplan.analysis.base.time_zones import zone_named
+from gpuplan.analysis.base.time_zones import epoch_second
 from gpuplan.analysis.job_table.notation import read_time
-from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.site_request import (
-    TIME_ZONE,
-    is_of_kueue,
-    read_quota_settings,
-    read_site,
-    site_zone,
-)
+from gpuplan.planner.requests.declaration import study
+from gpuplan.planner.requests.site_request import SITE, TIME_ZONE, TWIN, TwinRequest, site_zone
 
-if TYPE_CHECKING:
-    from gpuplan.analysis.quota.kueue_site import QuotaDocument
-    from gpuplan.analysis.site.document import SiteDocument
-    from gpuplan.analysis.site.schema import CalibrationTable
-
-SITE, REPLAYS = "The site", "Replays"
+REPLAYS = "Replays"
 
 
 @study(
@@ -37,7 +26,7 @@ SITE, REPLAYS = "The site", "Replays"
     more_forms={".toml": "the settings with the backtest, for later calls"},
 )
 @dataclass(frozen=True, slots=True)
-class EtaRequest(StudyRequest):
+class EtaRequest(TwinRequest):
     """Show when a job of Slurm or Kueue starts.
 
     Only what was known at the time of submission counts.
@@ -68,15 +57,7 @@ class EtaRequest(StudyRequest):
             argument=True,
         ),
     ]
-    twin: Annotated[
-        Path,
-        Opt(
-            "The site's settings, written by [bold]gpuplan calibrate[/bold].",
-            metavar="FILE.toml",
-            panel=SITE,
-            common=True,
-        ),
-    ]
+    twin: Annotated[Path, TWIN]
     gpus: Annotated[int, Opt("GPUs of the job, on all its nodes.", low=1, common=True)]
     limit: Annotated[
         str | None,
@@ -161,11 +142,6 @@ class EtaRequest(StudyRequest):
         self.limit_s()
         self.at_s(site_zone(self.site()[1], self.twin, self.time_zone))
 
-    @property
-    def is_of_kueue(self) -> bool:
-        """Whether the settings are of a site of Kueue. Raises `InputError`."""
-        return is_of_kueue(self.trace, self.twin)
-
     def _check_for_quotas(self) -> None:
         """Check what can be checked of a site of Kueue. Raises `InputError` or `UsageError`."""
         if self.user is not None:
@@ -189,22 +165,11 @@ class EtaRequest(StudyRequest):
 
     def at_s(self, zone: str) -> int | None:
         """Return the second after 1970 of ``at``, local where it has no offset."""
-        from datetime import datetime
-
         if self.at is None:
             return None
         try:
-            time = datetime.fromisoformat(self.at)
+            return epoch_second(self.at, zone)
         except ValueError:
             raise UsageError(
                 f"--at must be a time such as 2025-10-20T10:00, got {self.at!r}"
             ) from None
-        return int((time if time.tzinfo else time.replace(tzinfo=zone_named(zone))).timestamp())
-
-    def site(self) -> tuple[SiteDocument, CalibrationTable]:
-        """Return the settings, and what the calibration found. Raises `InputError`."""
-        return read_site(self.twin)
-
-    def quota_site(self) -> tuple[QuotaDocument, CalibrationTable]:
-        """Return the settings of Kueue, and what the calibration found. Raises `InputError`."""
-        return read_quota_settings(self.twin)

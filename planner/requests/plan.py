@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 MOST_HELD_OUT = 0.8
+LEVERS_PANEL = "Spot, containers, widths, deferral"
 PERIOD = (
     ("period_from", "Use only jobs submitted at this time (UTC) or later, with all of their run."),
     ("period_to", "Use only jobs submitted before this time (UTC), with all of their run."),
@@ -153,7 +154,7 @@ class PurchaseRequest(StudyRequest):
             "Which jobs may run on spot GPUs: an SQL condition, such as 'num_gpus <= 2'. Needs "
             "--spot-price.",
             metavar="CONDITION",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
             common=True,
         ),
     ] = None
@@ -164,7 +165,7 @@ class PurchaseRequest(StudyRequest):
             key="spot_usd_per_gpu_h",
             parse=parse_usd,
             metavar="[TYPE=]USD",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
             common=True,
             many=True,
         ),
@@ -177,7 +178,7 @@ class PurchaseRequest(StudyRequest):
             parse=parse_hazard,
             default="1/12h",
             metavar="LOSSES/TIME",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
         ),
     ] = 1 / (12 * 3600)
     spot_availability: Annotated[
@@ -186,7 +187,7 @@ class PurchaseRequest(StudyRequest):
             "When spot GPUs were there: a table of gpuplan prices (.parquet). Jobs are replayed "
             "against it, and it says how often they are lost. Default: by --spot-hazard.",
             metavar="FILE",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
         ),
     ] = None
     spot_max: Annotated[
@@ -195,7 +196,7 @@ class PurchaseRequest(StudyRequest):
             "Most share of the GPU time on spot GPUs, such as 30%. Default: no bound.",
             parse=parse_share,
             metavar="SHARE",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
         ),
     ] = None
     serverless: Annotated[
@@ -205,7 +206,7 @@ class PurchaseRequest(StudyRequest):
             key="serverless_usd_per_gpu_h",
             parse=parse_usd,
             metavar="[TYPE=]USD",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
             many=True,
         ),
     ] = field(default_factory=dict)
@@ -215,8 +216,9 @@ class PurchaseRequest(StudyRequest):
             "How jobs gain from more GPUs, measured or assumed: table:FILE.csv or power:0.8; see "
             "gpuplan list speedups. Default: every job keeps its GPUs.",
             metavar="SPEEDUP",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
             complete="speedups",
+            reads=True,
             common=True,
         ),
     ] = None
@@ -228,7 +230,7 @@ class PurchaseRequest(StudyRequest):
             parse=parse_deferral,
             write=write_deferral,
             metavar="CONDITION:WITHIN",
-            panel="Spot, containers, widths, deferral",
+            panel=LEVERS_PANEL,
         ),
     ] = None
     growth: Annotated[
@@ -275,22 +277,6 @@ class PurchaseRequest(StudyRequest):
 
     upkeep: Annotated[PlanUpkeep, Group()] = field(default_factory=PlanUpkeep)
     services: Annotated[PlanServices, Group()] = field(default_factory=PlanServices)
-
-    @property
-    def reads(self) -> tuple[Path | str | None, ...]:
-        """The files it reads."""
-        prices, services = self.prices, self.services
-        file = services.functions_file()
-        return (
-            self.trace,
-            prices.prices,
-            prices.contracts,
-            self.speedup,
-            self.spot_availability,
-            self.upkeep.keep,
-            None if file is None else file[1],
-            *services.load,
-        )
 
     @property
     def folder_files(self) -> tuple[str, ...]:

@@ -103,7 +103,6 @@ def is_of_kueue(trace: Path, twin: Path | None) -> bool:
     """Return whether a study is of a site of Kueue.
 
     Args:
-        trace: the log.
         twin: the settings; None where the log alone tells.
 
     Raises:
@@ -168,22 +167,46 @@ def selected_at_site(jobs: Selection, log: Path, twin: Path | None) -> Selection
     return jobs if twin is None else in_site_zone(jobs, log, read_site(twin)[1], twin)
 
 
-class SiteRequest(StudyRequest):
-    """A request with the settings of a site: the fields below."""
+class TwinRequest(StudyRequest):
+    """A request with a log and the settings of its site: the fields below."""
 
     __slots__ = ()
 
     if TYPE_CHECKING:
+        trace: Path
         twin: Path | None
+
+    @property
+    def is_of_kueue(self) -> bool:
+        """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
+        return is_of_kueue(self.trace, self.twin)
+
+    def site(self) -> tuple[SiteDocument, CalibrationTable]:
+        """Return the settings, and what the calibration found.
+
+        Raises `InputError` or, without ``twin``, `UsageError`.
+        """
+        return read_site(self._twin())
+
+    def quota_site(self) -> tuple[QuotaDocument, CalibrationTable]:
+        """Return the settings of a site of Kueue. Raises as `site`."""
+        return read_quota_settings(self._twin())
+
+    def _twin(self) -> Path:
+        if self.twin is None:
+            raise UsageError(NO_TWIN)
+        return self.twin
+
+
+class SiteRequest(TwinRequest):
+    """A request to replay a log under the rules of its site: the fields below."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
         level: str | None
         limit_factor: float | None
         time_zone: str | None
-
-    def site(self) -> tuple[SiteDocument, CalibrationTable]:
-        """Return the settings, and what the calibration found. Raises `InputError`."""
-        if self.twin is None:
-            raise UsageError(NO_TWIN)
-        return read_site(self.twin)
 
     def calibration(self) -> CalibrationTable:
         """Return how to replay: as calibrated where the request does not say.

@@ -14,23 +14,19 @@ from gpuplan.analysis.kubernetes.heads import refuse_other_objects
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
-from gpuplan.planner.requests.site_request import (
-    LEVEL,
-    LIMIT_FACTOR,
-    NO_TWIN,
-    TIME_ZONE,
-    TWIN,
-    SiteRequest,
-    is_of_kueue,
-    read_quota_settings,
-)
+from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TIME_ZONE, TWIN, SiteRequest
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.quota.kueue_site import QuotaDocument
-    from gpuplan.analysis.site.schema import CalibrationTable
     from gpuplan.planner.quota_twin.changes import QuotaChange
     from gpuplan.planner.twin.site_changes import SiteChange
 
+CHANGES = (
+    "add_nodes", "remove_nodes", "values", "slurm_conf", "limit", "max_time", "move", "limits_run",
+    "reserve", "scale_load", "limits_times", "kueue_site",
+)  # fmt: skip
+"""The fields of changes, in the order of those whose order is not given."""
+NAMES = {"values": "set", "kueue_site": "site"}
+"""Field of a change -> its name for what reads it, where that is another."""
 OUTPUT, HAPPENED = "Output", "A change that happened"
 NONE_GIVEN = (
     "give a change: --limit, --add-nodes, --remove-nodes, --max-time, --move, --limits-run, "
@@ -207,8 +203,7 @@ class WhatIfRequest(SiteRequest):
     limits_times: Annotated[
         tuple[float, ...],
         Opt(
-            "Of Slurm: multiply every time limit, down to the run time; may be repeated.",
-            many=True,
+            "Of Slurm: multiply every time limit, down to the run time; may be repeated.", many=True
         ),
     ] = ()
     together: Annotated[
@@ -298,11 +293,6 @@ class WhatIfRequest(SiteRequest):
         check_groups(self.grouping, self.calibration().level)
 
     @property
-    def is_of_kueue(self) -> bool:
-        """Whether the log is of Kueue. Raises `InputError` where a file cannot be read."""
-        return is_of_kueue(self.trace, self.twin)
-
-    @property
     def grouping(self) -> str:
         """What groups are."""
         if self.by is not None:
@@ -325,15 +315,6 @@ class WhatIfRequest(SiteRequest):
         if level is None and self.twin is not None:
             level = self.quota_site()[1].level
         check_quota_groups(self.grouping, level or "fair")
-
-    def quota_site(self) -> tuple[QuotaDocument, CalibrationTable]:
-        """Return the settings of Kueue in ``twin``, and what the calibration found.
-
-        Raises `InputError` or, without ``twin``, `UsageError`.
-        """
-        if self.twin is None:
-            raise UsageError(NO_TWIN)
-        return read_quota_settings(self.twin)
 
     def quota_changes(self) -> tuple[QuotaChange, ...]:
         """Return the changes of a site of Kueue in the order in which they are given.
@@ -362,26 +343,7 @@ class WhatIfRequest(SiteRequest):
 
     def _in_order(self) -> list[tuple[str, str]]:
         """Return name and value of each change in the order in which they are given."""
-        left = {name: list(values) for name, values in self.by_name().items()}
-        other = {"values": "set", "kueue_site": "site"}
-        named = (other.get(name, name.replace("_", "-")) for name in self.given)
-        pairs = [(name, left[name].pop(0)) for name in named if left.get(name)]
+        left = {name: list(getattr(self, name)) for name in CHANGES}
+        pairs = [(name, left[name].pop(0)) for name in self.given if left.get(name)]
         pairs += [(name, value) for name, values in left.items() for value in values]
-        return [(name, str(value)) for name, value in pairs]
-
-    def by_name(self) -> dict[str, tuple[object, ...]]:
-        """Return the values of the changes, by the names that `read_change` knows."""
-        return {
-            "add-nodes": self.add_nodes,
-            "remove-nodes": self.remove_nodes,
-            "set": self.values,
-            "slurm-conf": self.slurm_conf,
-            "limit": self.limit,
-            "max-time": self.max_time,
-            "move": self.move,
-            "limits-run": self.limits_run,
-            "reserve": self.reserve,
-            "scale-load": self.scale_load,
-            "limits-times": self.limits_times,
-            "site": self.kueue_site,
-        }
+        return [(NAMES.get(name, name.replace("_", "-")), str(value)) for name, value in pairs]

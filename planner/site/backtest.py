@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,15 +12,18 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from gpuplan.analysis.base.errors import OutputError
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.site.log import SiteLog
+from gpuplan.analysis.storage.cache import Cache, key_of, usual_folder
 from gpuplan.planner.parallel import run_all
-from gpuplan.planner.site.instant import SiteInstant, array_of, instant_of
+from gpuplan.planner.site.instant import SiteInstant, array_of, instant_of, last_second
 from gpuplan.planner.site.new_job import NewJob
 from gpuplan.planner.site.start_replays import DAYS
 from gpuplan.planner.site.start_tables import HOLDS, start_replays
+from gpuplan.planner.twin.calibrate import Progress
 from gpuplan.planner.twin.settings import level_config
-from gpuplan.planner.twin.workload import ONE_PARTITION
+from gpuplan.planner.twin.workload import ONE_PARTITION, has_reason
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
@@ -37,6 +41,7 @@ STILL_WAITING_DAYS = 3
 SIZES = (1, 8)
 """GPUs up to which a job is small, and of middle size."""
 LONGEST_S = DAYS * DAY_S
+KIND = "start-backtests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,26 @@ class PastForecast:
     mean_s: float
     at_once: int = 0
 
+    @classmethod
+    def of(
+        cls,
+        waits: IntArray,
+        wait_s: float,
+        cycle_s: int,
+        mean_s: float,
+        easy_s: float | None = None,
+    ) -> PastForecast:
+        """Return the forecast of a job that waited so long, from its wait in each replay."""
+        return cls(
+            wait_s=wait_s,
+            below=float((waits < wait_s - cycle_s).mean()),
+            upto=float((waits <= wait_s + cycle_s).mean()),
+            median_s=float(np.median(waits)),
+            easy_s=easy_s,
+            mean_s=mean_s,
+            at_once=int((waits == 0).sum()),
+        )
+
     def is_within(self, tail: float) -> bool:
         """Return whether the start lies within the interval of a tail."""
         return self.upto >= tail and self.below <= 1 - tail
@@ -123,10 +148,7 @@ def backtest(
     """Return how well starts of jobs before an instant would have been forecast.
 
     Args:
-        log: the log, for messages.
         instant: what is known; nothing later is used.
-        site, config: the site and its rules.
-        plan: how to test.
         progress: called with the share done.
 
     Returns:
@@ -135,9 +157,9 @@ def backtest(
     chosen = scored_jobs(instant, site, config, plan.jobs, plan.seed)
     if chosen.height < LEAST_JOBS:
         return None
-    known = replace(log, jobs=instant.past, waiting=instant.past[:0])
+    past_log = replace(log, jobs=instant.past, waiting=instant.past[:0])
     rows = list(chosen.iter_rows(named=True))
-    forecasts = run_all(_forecast, rows, shared=(known, site, config, plan), progress=progress)
+    forecasts = run_all(_forecast, rows, shared=(past_log, site, config, plan), progress=progress)
     return scored(forecasts, plan.replays, int(chosen["submit"].max()))  # type: ignore[arg-type]
 
 
@@ -192,15 +214,13 @@ def scored_jobs(
     """
     names = [part.name for part in site.partitions]
     begins = instant.first + min(HISTORY * (instant.at - instant.first), HISTORY_DAYS * DAY_S)
-    reason = pl.col("reason").fill_null("")
-    held = pl.any_horizontal(reason.str.starts_with(word) for word in (*HOLDS, "JobArrayTaskLimit"))
     ready = pl.max_horizontal("submit", "eligible")
     rows = instant.past.with_columns(array=pl.coalesce(array_of(), "job_id")).filter(
         pl.col("start").is_not_null()
         & pl.col("submit").is_between(begins, instant.at - STILL_WAITING_DAYS * DAY_S)
         & (ready == pl.col("submit"))
         & (pl.col("start") > pl.col("submit") + config.bf_interval)
-        & ~held
+        & ~has_reason((*HOLDS, "JobArrayTaskLimit"))
         & pl.col("partition").fill_null(ONE_PARTITION).is_in(names)
         & pl.col("limit_s").is_not_null()
         & pl.col("job_id").is_first_distinct()
@@ -216,8 +236,8 @@ def as_many_of_each_size(gpus: NDArray[Any], jobs: int, seed: int) -> IntArray:
     rank = np.zeros(gpus.size, np.int64)
     for kind in range(len(SIZES) + 1):
         rank[size == kind] = np.arange(int((size == kind).sum()))
-    taken: IntArray = np.sort(order[np.argsort(rank, kind="stable")[:jobs]])
-    return taken
+    chosen: IntArray = np.sort(order[np.argsort(rank, kind="stable")[:jobs]])
+    return chosen
 
 
 def _forecast(
@@ -228,7 +248,7 @@ def _forecast(
     at, wait = row["submit"], row["start"] - row["submit"]
     others = log.jobs.filter(pl.col("job_id") != row["job_id"])
     instant = instant_of(replace(log, jobs=others), at)
-    job, cycle = NewJob.of(row), config.bf_interval
+    job = NewJob.of(row)
     waits = waits_of(
         start_replays(log, instant, site, config, [job]), 0, plan.seed, range(plan.replays)
     )
@@ -237,14 +257,7 @@ def _forecast(
         plain = level_config(config, "easy")
         start = start_replays(log, instant, site, plain, [job]).as_requested(0)
         easy = float(start - at if start >= 0 else LONGEST_S)
-    return PastForecast(
-        wait_s=wait,
-        below=float((waits < wait - cycle).mean()),
-        upto=float((waits <= wait + cycle).mean()),
-        median_s=float(np.median(waits)),
-        easy_s=easy,
-        mean_s=mean_wait(instant.past),
-    )
+    return PastForecast.of(waits, wait, config.bf_interval, mean_wait(instant.past), easy)
 
 
 def mean_wait(past: pl.DataFrame) -> float:
@@ -276,3 +289,46 @@ def waits_of(tables: StartsOfJobs, new: int, seed: int, draws: range) -> IntArra
     starts = np.array([tables.start(new, seed, draw) for draw in draws], np.int64)
     waits: IntArray = np.where(starts >= 0, starts - tables.at, LONGEST_S + 1)
     return waits
+
+
+def kept_backtest(
+    log: SiteLog, instant: SiteInstant, site: SiteCluster, config: SchedulerConfig,
+    plan: BacktestPlan, settings_sha256: str, progress: Progress,
+) -> StartBacktest | None:  # fmt: skip
+    """Return how well starts of jobs before the day of an instant would have been forecast.
+
+    Args:
+        settings_sha256: hash of the file that site and rules come from.
+        progress: called with the share done.
+
+    Returns:
+        None where the log has too few jobs for a test.
+    """
+    day = min(day_of(instant.at, instant.first), last_second(log))
+    key = key_of(
+        "start-backtest", log=log.sha256, settings=settings_sha256, day=day, plan=asdict(plan)
+    )
+    return kept(key, lambda: backtest(log, instant_of(log, day), site, config, plan, progress))
+
+
+def day_of(at: int, first: int) -> int:
+    """Return the second until which a test of an instant may know: its day's first."""
+    return max(at // DAY_S * DAY_S, first)
+
+
+def kept(key: str, test: Callable[[], StartBacktest | None]) -> StartBacktest | None:
+    """Return a test that the cache keeps under a key, done where it does not have it yet."""
+    try:
+        cache = Cache(usual_folder())
+    except OutputError:  # no home folder
+        cache = None
+    text = None if cache is None else cache.read(KIND, key)
+    if text is not None:
+        values = json.loads(text)
+        return None if values is None else StartBacktest(**values)
+    tested = test()
+    if cache is not None:
+        values = None if tested is None else asdict(tested)
+        stated = values and {name: value for name, value in values.items() if value is not UNSET}
+        cache.keep(KIND, key, json.dumps(stated))
+    return tested

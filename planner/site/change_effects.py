@@ -1,88 +1,32 @@
-"""What pairs of replays say of changes of a site: effects by group, and growth for gates."""
+"""What changes of a site do: effects by group of jobs, growth for gates, dollars a month."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import Hidden
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
+from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.quota.use import Eviction, Loan, QueueUse
 from gpuplan.planner.runs.recorded_waits import WaitPairs
-from gpuplan.planner.site.effects import LOST_SHARE, UNCLEAR, PairedWaits
+from gpuplan.planner.site.effects import UNCLEAR, GroupEffect
+from gpuplan.planner.twin.settings import site_of
+from gpuplan.planner.twin.site_changes import SiteChange
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.twin.site import SiteCluster
 
 LEAST_WAIT_S = 60.0
 """Growth counts from a wait of at least this: from 1 s to 3 s is no growth of 200%."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupEffect:
-    """The waits of one group under a change, in seconds.
-
-    Attributes:
-        name: the group.
-        jobs: scored jobs that start in the record and in both replays of a pair, on average.
-        lost_jobs: those that start today and never with the change, on average. Where they are over
-            1% of the group they count as waiting to the end of the log, else they are left out.
-        recorded_mean_wait_s, recorded_p95_wait_s: as recorded, of the same jobs.
-        replayed_mean_wait_s, replayed_p95_wait_s: replayed under the rules of today.
-        changed_mean_wait_s, changed_p95_wait_s: replayed with the change.
-        effect_s, p95_effect_s: changed - replayed.
-        noise_s, p95_noise_s: standard deviation of the effect over the pairs.
-        error_s, p95_error_s: how far the effect may be from what the change would have done, from
-            the pairs, from leaving out each block of days, and from the model, which resolves 5%
-            of a wait.
-        verdict: ``longer``, ``shorter``, ``too small to tell`` or ``no change``, by the means.
-        p95_verdict: the same by the 95th percentiles.
-        under_s, p95_under_s: what the size of an effect that is too small to tell is below; null
-            where it is told.
-        stands_out, p95_stands_out: whether the effect is told even as the largest of all groups'.
-    """
-
-    name: str
-    jobs: int
-    lost_jobs: int
-    recorded_mean_wait_s: float
-    recorded_p95_wait_s: float
-    replayed_mean_wait_s: float
-    replayed_p95_wait_s: float
-    changed_mean_wait_s: float
-    changed_p95_wait_s: float
-    effect_s: float
-    p95_effect_s: float
-    noise_s: float
-    p95_noise_s: float
-    error_s: float
-    p95_error_s: float
-    verdict: str
-    p95_verdict: str
-    under_s: float | None
-    p95_under_s: float | None
-    stands_out: bool
-    p95_stands_out: bool
-
-    @classmethod
-    def of(cls, waits: PairedWaits) -> GroupEffect:
-        """Return a group as results have it."""
-        mean, p95 = waits.mean, waits.p95
-
-        def both(name: str) -> tuple[float, float]:
-            return getattr(mean, name), getattr(p95, name)
-
-        return cls(
-            waits.name, waits.jobs, round(waits.lost), *both("recorded"), *both("replayed"),
-            *both("changed"), *both("effect"), *both("spread"), *both("error"), mean.verdict,
-            p95.verdict, mean.under, p95.under, mean.stands_out, p95.stands_out,
-        )  # fmt: skip
-
-    @property
-    def counts_lost(self) -> bool:
-        """Whether jobs that never start with the change count."""
-        return self.lost_jobs > 0 and self.lost_jobs > LOST_SHARE * self.jobs
+NO_TYPE = "gpu"
+"""What a site calls GPUs whose type is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +181,10 @@ def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple
             )  # fmt: skip
             growth = [_growth(*figure, strict) for figure in figures]
             if group is not change.groups[0]:
-                is_told = (strict or group.stands_out, strict or group.p95_stands_out)
-                of_many = [grown * told for grown, told in zip(growth, is_told, strict=True)]
+                counts = (strict or group.stands_out, strict or group.p95_stands_out)
+                of_many = [
+                    grown * is_counted for grown, is_counted in zip(growth, counts, strict=True)
+                ]
                 for name in dict.fromkeys(("any team", f"any {by}")):
                     count(name, *of_many)
             count(group.name, *growth)
@@ -248,3 +194,83 @@ def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple
 def _growth(effect_s: float, error_s: float, verdict: str, today_s: float, strict: bool) -> float:
     counted = 0.0 if verdict == UNCLEAR else effect_s
     return (effect_s + error_s if strict else counted) / max(today_s, LEAST_WAIT_S)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCost:
+    """What a change costs more than today.
+
+    Attributes:
+        gpus_added: by GPU type; fewer are negative.
+        burst_gpu_h_per_month: GPU-hours elsewhere.
+        usd_per_month: of both.
+    """
+
+    gpus_added: dict[str, int]
+    burst_gpu_h_per_month: float
+    usd_per_month: float
+
+
+def change_cost(
+    effect: ChangeEffect,
+    change: SiteChange,
+    document: SiteDocument,
+    work: SiteWorkload,
+    prices: Prices,
+) -> ChangeCost:
+    """Return what a change costs; raises `UsageError` where a GPU type has no price."""
+    site = site_of(document)
+    before, after = site.gpus_of_type, changed_site(document, change).gpus_of_type
+    added = {
+        kind: gpus
+        for kind in {**before, **after}
+        if (gpus := after.get(kind, 0) - before.get(kind, 0))
+    }
+    months = months_of(work)
+    burst = burst_gpu_h(work, effect.elsewhere_gpu_s, site)
+    per_month = {kind: hours / months for kind, hours in burst.items()} if months else {}
+    prices.check([None if kind == NO_TYPE else kind for kind in {**added, **per_month}])
+    usd = sum((_usd(prices, kind) * gpus * MONTH_H for kind, gpus in added.items()), 0.0)
+    usd += sum(_usd(prices, kind) * hours for kind, hours in per_month.items())
+    return ChangeCost(added, sum(per_month.values()), usd)
+
+
+def changed_site(document: SiteDocument, change: SiteChange) -> SiteCluster:
+    """Return the site with a change. Raises `UsageError`."""
+    changed = deepcopy(document)
+    if change.document is not None:
+        change.document(changed)
+    site = site_of(changed)
+    return site if change.site is None else change.site(site)
+
+
+def burst_gpu_h(
+    work: SiteWorkload, elsewhere_gpu_s: FloatArray, site: SiteCluster
+) -> dict[str, float]:
+    """Return the GPU-hours of jobs that ran elsewhere, by GPU type.
+
+    A job that names no type has the most common one of its partition.
+    """
+    jobs, size = work.jobs, {node.name: node for node in site.nodes}
+    usual = {}
+    for partition in site.partitions:
+        kinds: Counter[str] = Counter()
+        for name in partition.nodes:
+            kinds[size[name].gpu_type] += size[name].gpus
+        usual[partition.name] = kinds.most_common(1)[0][0] if kinds else NO_TYPE
+    hours: dict[str, float] = {}
+    for i in np.flatnonzero(elsewhere_gpu_s):
+        kind = jobs.gpu_types[jobs.gpu_type[i]] or usual[jobs.partitions[jobs.partition[i]]]
+        hours[kind] = hours.get(kind, 0.0) + float(elsewhere_gpu_s[i]) / HOUR_S
+    return dict(sorted(hours.items()))
+
+
+def months_of(work: SiteWorkload) -> float:
+    """Return the months of 730.5 hours in which the scored jobs were submitted."""
+    submit = work.jobs.submit
+    return max(int(submit.max()) - work.warmup_until, 0) / HOUR_S / MONTH_H if submit.size else 0.0
+
+
+def _usd(prices: Prices, kind: str) -> float:
+    """Return the dollars of a GPU-hour of a type. Raises `UsageError` where nothing gives them."""
+    return prices.of(None if kind == NO_TYPE else kind).usd_per_gpu_h

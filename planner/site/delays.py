@@ -13,16 +13,25 @@ permutations for Shapley value estimation", JMLR 23, 2022, section 3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.site.effects import SMALL_SHARE, error_of
 from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.planner.site.pool_replays import pool_gpus, pool_waits_s
+from gpuplan.planner.site.replicas import Chance
+from gpuplan.planner.sizing.pools import JobPool
+from gpuplan.planner.twin.settings import shuffled
+from gpuplan.planner.twin.workload import SiteWorkload, site_run
 from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.time import HOUR_S
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 MOST_SHARED = 12
 """Teams among which waiting is shared; more have no shares."""
@@ -34,6 +43,8 @@ CHANCES = 4
 """Replays of one set of teams, each with other submissions by up to a minute."""
 MOST_PAIRS = 32
 """Pairs of orders of the teams."""
+MOST_TEAMS = 30
+"""Teams with a row of their own; the rest are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +141,6 @@ def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool |
     """Return the delays by team, whether shares are exact, and how many replays were made.
 
     Args:
-        game: the teams.
         seed: of the orders in which they come.
     """
     count, everybody, chances = len(game.teams), game.everybody, game.chances
@@ -228,3 +238,87 @@ def _error(estimates: FloatArray, waited_h: float) -> float | None:
         return None
     model = SMALL_SHARE * waited_h if np.any(estimates) else 0.0
     return error_of(float(np.std(estimates, ddof=1)), count, 0.0, model=model)
+
+
+def teams_of(labels: NDArray[np.object_], gpu_s: FloatArray) -> tuple[tuple[str, ...], IntArray]:
+    """Return the teams, most GPU time first, and the team of each job; those with little are one.
+
+    Args:
+        labels: of the jobs; shape (n,).
+        gpu_s: GPU time of each.
+    """
+    names, code = np.unique(labels.astype(str), return_inverse=True)
+    held = np.bincount(code.reshape(-1), weights=gpu_s, minlength=names.size)
+    order = sorted(range(names.size), key=lambda at: (-held[at], names[at]))
+    teams = [str(names[at]) for at in order[:MOST_TEAMS]]
+    if len(order) > MOST_TEAMS:
+        teams.append(f"{len(order) - MOST_TEAMS:,} more")
+    place = np.empty(names.size, np.int64)
+    place[order] = np.minimum(np.arange(names.size), MOST_TEAMS)
+    return tuple(teams), place[code.reshape(-1)]
+
+
+def pool_game(
+    pools: Sequence[JobPool],
+    team_of: Sequence[IntArray],
+    teams: tuple[str, ...],
+    policy: PolicySpec,
+) -> DelayGame:
+    """Return the teams of jobs on pools of GPUs, which do not wait for each other.
+
+    Args:
+        pools: the jobs by GPU type.
+        team_of: team of each job of each pool.
+        teams: their names.
+        policy: with its settings, but for its size.
+    """
+    count = len(teams)
+
+    def waits_h(item: tuple[int, int]) -> FloatArray:
+        mask, chance = item
+        waited = np.zeros(count)
+        within = np.array([bool(mask >> team & 1) for team in range(count)])
+        for pool, team in zip(pools, team_of, strict=True):
+            chosen = np.flatnonzero(within[team])
+            if not chosen.size:
+                continue
+            waits_s = pool_waits_s(
+                pool.jobs, chosen, policy, pool_gpus(pool), pool.gpus_per_node, chance
+            )
+            wait_h = np.nan_to_num(waits_s) / HOUR_S
+            waited += np.bincount(team, weights=wait_h, minlength=count)
+        return waited
+
+    jobs = sum((np.bincount(team, minlength=count) for team in team_of), np.zeros(count, np.int64))
+    return DelayGame(teams, jobs, sum(team.size for team in team_of), waits_h)
+
+
+def site_game(
+    site: SiteCluster,
+    config: SchedulerConfig,
+    work: SiteWorkload,
+    team: IntArray,
+    teams: tuple[str, ...],
+) -> DelayGame:
+    """Return the teams of jobs under a site's rules; users do not give up.
+
+    Args:
+        team: of each job.
+        teams: their names.
+    """
+    count = len(teams)
+    chance = Chance.of(work, None)
+
+    def waits_h(item: tuple[int, int]) -> FloatArray:
+        mask, number = item
+        within = np.array([bool(mask >> code & 1) for code in range(count)])
+        jobs = chance.applied(work.jobs.kept(within[team]), number)
+        run = site_run(site, jobs, shuffled(config, number + 1))
+        counts = work.scored[jobs.id] & (run.wait >= 0)
+        wait_h: FloatArray = run.wait[counts] / HOUR_S
+        waited: FloatArray = np.zeros(count)
+        np.add.at(waited, team[jobs.id[counts]], wait_h)
+        return waited
+
+    jobs = np.bincount(team[work.scored], minlength=count)
+    return DelayGame(teams, jobs, work.jobs.id.size, waits_h)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.time_units import DAY_S, WEEK_S
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 LEAST_SAMPLE = 10
@@ -17,8 +18,6 @@ CLASSES = (
     ("partition", "limit"), ("user",), ("partition",), (),
 )  # fmt: skip
 """What a class has in common, the closest first."""
-WEEK_S = 7 * 86400
-DAY_S = 86400
 
 
 @dataclass(frozen=True, slots=True)

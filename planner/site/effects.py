@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
+from gpuplan.analysis.base.time_units import DAY_S, WEEK_S
 from gpuplan.analysis.statistics.bootstrap import student_quantile
 from gpuplan.planner.site.replicas import Replica
 from gpuplan.planner.twin.workload import ALL_JOBS, SiteWorkload
@@ -26,8 +28,6 @@ SMALL_SHARE = 0.05
 """... and so much of the wait: what a model of a scheduler resolves, too."""
 LOST_SHARE = 0.01
 """Of the jobs of a group: if more never start with a change, its effect counts them."""
-DAY_S = 86400
-WEEK_S = 7 * DAY_S
 LEAST_BLOCKS = 6
 """Blocks of weeks, else of days, of which each is left out in turn; fewer say nothing."""
 
@@ -41,7 +41,6 @@ class Effect:
         replayed: its mean over the replicas under the rules of today.
         changed: its mean over the replicas with the change.
         spread: standard deviation of changed - replayed over the pairs.
-        without: most that the effect moves where one block of days is left out.
         error: see `error_of`.
         error_of_many: the same for the largest of all figures of the groups.
     """
@@ -50,7 +49,6 @@ class Effect:
     replayed: float
     changed: float
     spread: float
-    without: float
     error: float
     error_of_many: float
 
@@ -75,29 +73,78 @@ class Effect:
         is_told = self.verdict in (LONGER, SHORTER)
         return None if is_told else abs(self.effect) + self.error
 
-    def is_precise(self, pairs: int) -> bool:
-        """Return whether more pairs would say little more."""
-        least = max(CLEAR_SHARE * abs(self.effect), SMALL_SHARE * self.replayed)
-        return self.spread / float(np.sqrt(pairs)) <= least
-
 
 @dataclass(frozen=True, slots=True)
-class PairedWaits:
-    """The effects of a change on the mean and the 95th percentile of the waits of a group.
+class GroupEffect:
+    """The waits of one group under a change, in seconds.
 
     Attributes:
         name: the group.
-        jobs: scored jobs whose waits count, on average: those that start in the record and in both
-            replays of a pair, and those that are lost where these count.
-        lost: those that start today and not with the change, given up in neither, on average.
-        mean, p95: the effects.
+        jobs: scored jobs that start in the record and in both replays of a pair, on average.
+        lost_jobs: those that start today and never with the change, on average. Where they are over
+            1% of the group they count as waiting to the end of the log, else they are left out.
+        recorded_mean_wait_s, recorded_p95_wait_s: as recorded, of the same jobs.
+        replayed_mean_wait_s, replayed_p95_wait_s: replayed under the rules of today.
+        changed_mean_wait_s, changed_p95_wait_s: replayed with the change.
+        effect_s, p95_effect_s: changed - replayed.
+        noise_s, p95_noise_s: standard deviation of the effect over the pairs.
+        error_s, p95_error_s: how far the effect may be from what the change would have done, from
+            the pairs, from leaving out each block of days, and from the model, which resolves 5%
+            of a wait.
+        verdict: ``longer``, ``shorter``, ``too small to tell`` or ``no change``, by the means.
+        p95_verdict: the same by the 95th percentiles.
+        under_s, p95_under_s: what the size of an effect that is too small to tell is below; null
+            where it is told.
+        stands_out, p95_stands_out: whether the effect is told even as the largest of all groups'.
     """
 
     name: str
     jobs: int
-    lost: float
-    mean: Effect
-    p95: Effect
+    lost_jobs: int
+    recorded_mean_wait_s: float
+    recorded_p95_wait_s: float
+    replayed_mean_wait_s: float
+    replayed_p95_wait_s: float
+    changed_mean_wait_s: float
+    changed_p95_wait_s: float
+    effect_s: float
+    p95_effect_s: float
+    noise_s: float
+    p95_noise_s: float
+    error_s: float
+    p95_error_s: float
+    verdict: str
+    p95_verdict: str
+    under_s: float | None
+    p95_under_s: float | None
+    stands_out: bool
+    p95_stands_out: bool
+
+    @classmethod
+    def of(cls, name: str, jobs: int, lost: float, mean: Effect, p95: Effect) -> GroupEffect:
+        """Return the effects on the mean and the P95 wait of a group."""
+        both = (
+            (getattr(mean, figure), getattr(p95, figure))
+            for figure in ("recorded", "replayed", "changed", "effect", "spread", "error",
+                           "verdict", "under", "stands_out")
+        )  # fmt: skip
+        return cls(name, jobs, round(lost), *chain.from_iterable(both))
+
+    @property
+    def counts_lost(self) -> bool:
+        """Whether jobs that never start with the change count."""
+        return self.lost_jobs > 0 and self.lost_jobs > LOST_SHARE * self.jobs
+
+    def is_precise(self, pairs: int) -> bool:
+        """Return whether more pairs would say little more of either figure."""
+        return all(
+            spread_s / float(np.sqrt(pairs))
+            <= max(CLEAR_SHARE * abs(effect_s), SMALL_SHARE * today_s)
+            for effect_s, spread_s, today_s in (
+                (self.effect_s, self.noise_s, self.replayed_mean_wait_s),
+                (self.p95_effect_s, self.p95_noise_s, self.replayed_p95_wait_s),
+            )
+        )
 
 
 def verdict(effect: float, error: float) -> str:
@@ -162,11 +209,10 @@ def effects_of(
     is_explained: bool,
     all_parts: bool = False,
     in_doubt: bool = False,
-) -> list[PairedWaits]:
+) -> list[GroupEffect]:
     """Return the effects on all jobs, then on the groups by name; groups without a job left out.
 
     Args:
-        work: the jobs.
         today, changed: replicas before and after the change, in pairs.
         by: what groups are.
         is_explained: whether the calibration explains the changed rules.
@@ -200,7 +246,7 @@ def effects_of(
 
 def effect_on_all(
     submit: IntArray, recorded_wait: IntArray, pairs: Sequence[tuple[IntArray, IntArray]]
-) -> PairedWaits | None:
+) -> GroupEffect | None:
     """Return the effect on all jobs of pairs of replays; None where no job starts in each.
 
     Args:
@@ -251,7 +297,7 @@ def _group(
     is_explained: bool,
     figures_of_groups: int,
     in_doubt: bool = False,
-) -> PairedWaits | None:
+) -> GroupEffect | None:
     """Return the effects on the jobs ``at``; None where they do not start in every pair."""
     if not at.size:
         return None
@@ -292,8 +338,8 @@ def _group(
             error_of(spread, pairs, without, unexplained, model=model, figures=many)
             for many in (1, figures_of_groups)
         )
-        effects.append(Effect(recorded, today, changed, spread, without, *errors))
-    return PairedWaits(name, round(jobs / pairs), lost / pairs, *effects)
+        effects.append(Effect(recorded, today, changed, spread, *errors))
+    return GroupEffect.of(name, round(jobs / pairs), lost / pairs, *effects)
 
 
 def _figures(waits: FloatArray) -> tuple[float, float]:

@@ -15,15 +15,8 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.planner.parallel import run_all, usable_cores
-from gpuplan.planner.site.backtest import (
-    LONGEST_S,
-    TAILS,
-    StartBacktest,
-    StartsOfJobs,
-    waits_of,
-)
-from gpuplan.planner.site.new_job import NewJob
-from gpuplan.planner.site.sooner import Alternative
+from gpuplan.planner.site.backtest import LONGEST_S, TAILS, StartBacktest, StartsOfJobs, waits_of
+from gpuplan.planner.site.new_job import Alternative, NewJob
 from gpuplan.simkit.arrays import IntArray
 
 FEW_REPLAYS = 40
@@ -181,24 +174,17 @@ class EtaPlan:
     place: str = PARTITION
 
 
-@dataclass(frozen=True, slots=True)
-class WaitQuantiles:
-    """The 80% interval of a wait and its median; seconds, None beyond 28 days."""
+def quantiles(waits: IntArray, tail: float, cycle_s: int) -> list[int | None]:
+    """Return the 10%, 50% and 90% quantiles of the wait in seconds, None beyond 28 days.
 
-    p10_s: int | None
-    p50_s: int | None
-    p90_s: int | None
-
-
-def quantiles(waits: IntArray, tail: float, cycle_s: int) -> WaitQuantiles:
-    """Return the interval between two tails of the replays, widened to whole scheduler cycles."""
+    The interval lies between two tails of the replays, widened to whole cycles of the scheduler.
+    """
     ordered = np.sort(waits)
     last = waits.size - 1
     low, middle = (int(ordered[math.floor(share * last)]) for share in (tail, 0.5))
     high = int(ordered[math.ceil((1 - tail) * last)])
     rounded = low // cycle_s * cycle_s, middle, -(-high // cycle_s) * cycle_s
-    p10, p50, p90 = (None if wait > LONGEST_S else wait for wait in rounded)
-    return WaitQuantiles(p10, p50, p90)
+    return [None if wait > LONGEST_S else wait for wait in rounded]
 
 
 def check_possible(tables: StartsOfJobs, job: NewJob) -> None:
@@ -238,7 +224,6 @@ def soonest(
         others: other ways to ask.
         waits: of the job.
         tail: share of the replays beyond either end of an interval.
-        plan: how to replay.
     """
     replays = waits.size
     few = min(FEW_REPLAYS, replays)
@@ -267,13 +252,12 @@ def soonest(
     middle = int(np.sort(waits)[(replays - 1) // 2])
     for new in kept[: BEST + 1]:
         other = others[new - 1]
-        ends = quantiles(start_times(tables, new, replays, plan.seed), tail, plan.cycle_s)
-        if ends.p50_s is None or ends.p50_s > middle - SOONER_S:
+        times = start_times(tables, new, replays, plan.seed)
+        p10, p50, p90 = quantiles(times, tail, plan.cycle_s)
+        if p50 is None or p50 > middle - SOONER_S:
             continue
-        earlier = None if middle > LONGEST_S else middle - ends.p50_s
-        rows.append(
-            SoonerStart(other.change, ends.p10_s, ends.p50_s, ends.p90_s, earlier, other.job)
-        )
+        earlier = None if middle > LONGEST_S else middle - p50
+        rows.append(SoonerStart(other.change, p10, p50, p90, earlier, other.job))
     rows.sort(key=lambda row: (row.p50_s, row.p90_s is None, row.p90_s))
     return tuple(rows[:BEST]), tuple(useless)
 
@@ -287,10 +271,7 @@ def eta_results(
 
     Args:
         tables: of the job, which is the first new one, and of the others in their order.
-        instant: what is known.
-        job: the job.
         others: other ways to ask for it.
-        plan: how to replay.
         backtest: what tells the tail; None for a tenth on either side.
         progress: called with the share done.
 
@@ -300,7 +281,7 @@ def eta_results(
     check_possible(tables, job)
     tail = TAILS[0] if backtest is None else backtest.tail
     waits = start_times(tables, 0, plan.replays, plan.seed, progress)
-    ends = quantiles(waits, tail, plan.cycle_s)
+    p10, p50, p90 = quantiles(waits, tail, plan.cycle_s)
     low, high = (int(np.quantile(waits, share)) for share in (0.1, 0.9))
     sooner, not_sooner = soonest(tables, others, waits, tail, plan)
     requested = tables.as_requested(0)
@@ -308,15 +289,13 @@ def eta_results(
     steps = [int(np.quantile(waits, share, method="higher")) for share in shares]
 
     def local(wait: int | None) -> str | None:
-        if wait is None:
-            return None
-        return local_time(instant.at + wait, plan.zone)
+        return None if wait is None else local_time(instant.at + wait, plan.zone)
 
     return EtaResults(
         at=local_time(instant.at, plan.zone),
         job=job,
-        p10_s=ends.p10_s, p50_s=ends.p50_s, p90_s=ends.p90_s,
-        p10_at=local(ends.p10_s), p50_at=local(ends.p50_s), p90_at=local(ends.p90_s),
+        p10_s=p10, p50_s=p50, p90_s=p90,
+        p10_at=local(p10), p50_at=local(p50), p90_at=local(p90),
         replayed_p10_s=None if low > LONGEST_S else low,
         replayed_p90_s=None if high > LONGEST_S else high,
         tail=tail,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.job_table.schema import SYNTHETIC, Provenance
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicySpec
@@ -34,7 +35,7 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sized_policy import sized_policy
 from gpuplan.simkit.time import MICROS
 
-AGREES, CONTRADICTS, UNKNOWN = VERDICTS = ("agrees", "contradicts", "unknown")
+AGREES, CONTRADICTS, UNKNOWN = ("agrees", "contradicts", "unknown")
 SITE_RULES = "the site's rules"
 MOST_LIMITED = 0.2
 """Share of the wait that a log may put down to limits where a model has none."""
@@ -59,6 +60,7 @@ class Fidelity:
         jobs: whose waits count; 0 where nothing was replayed.
         replayed_mean_wait_s, recorded_mean_wait_s: mean waits of these jobs, in seconds.
         replayed_p95_wait_s, recorded_p95_wait_s: 95th percentiles.
+        gpu_type: whose jobs these are, where they are not all.
     """
 
     verdict: str
@@ -70,6 +72,12 @@ class Fidelity:
     recorded_mean_wait_s: float | None = None
     replayed_p95_wait_s: float | None = None
     recorded_p95_wait_s: float | None = None
+    gpu_type: Hidden[str] = ""
+
+    @property
+    def cause(self) -> str:
+        """The reason without whose jobs it is of."""
+        return self.why.removesuffix(_jobs_on(self.gpu_type))
 
     @property
     def may_speak(self) -> bool:
@@ -223,8 +231,12 @@ def least_faithful(whole: Fidelity, parts: Sequence[tuple[str, Fidelity]]) -> Fi
         return whole
     for name, part in parts:
         if not part.may_speak and part.jobs >= FEWEST_OF_A_PART:
-            return replace(part, why=f"{part.why} (jobs on {name})")
+            return replace(part, why=f"{part.why}{_jobs_on(name)}", gpu_type=name)
     return whole
+
+
+def _jobs_on(gpu_type: str) -> str:
+    return f" (jobs on {gpu_type})" if gpu_type else ""
 
 
 def why_not_today(selection: Selection, provenance: Provenance) -> str:
@@ -232,10 +244,9 @@ def why_not_today(selection: Selection, provenance: Provenance) -> str:
 
     Args:
         selection: which of its jobs are used, and how they are scaled.
-        provenance: where they come from.
     """
     if provenance.source_format == SYNTHETIC:
-        return "the log is synthetic: its waits are sampled, and no scheduler made them"
+        return "it is synthetic, its waits are sampled, and no scheduler made them"
     options = {
         "--sample": selection.sample is not None,
         "--scale-duration": selection.scale_duration != 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,10 @@ from gpuplan.planner.twin.workload import ONE_NAME, ONE_PARTITION
 from gpuplan.simkit.twin.site import SiteCluster, SitePartition
 
 NEW_USER = "(new user)"
+FEWER_GPUS, SHORTER_LIMIT, PARTITION, QOS = "fewer GPUs", "shorter limit", "partition", "QOS"
+PARTS = (2, 4)
+"""A job may ask for a half and a quarter of its GPUs or of its limit."""
+LEAST_LIMIT_S = 1800
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,6 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     """Return the job that a user means, and what was assumed, one sentence each.
 
     Args:
-        wish: what they say.
-        site: the site.
         past: the jobs that they and others submitted before.
 
     Raises:
@@ -110,7 +112,7 @@ def new_job(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> tuple[NewJo
     if partition is None:
         partition = _partition(wish, site, rows, past)
         assumed.append(f"partition {partition}: --partition names another")
-    job = shaped(wish.gpus, wish.nodes, _part(site, partition), site)
+    job = shaped(wish.gpus, wish.nodes, site.partition(partition), site)
     qos = wish.qos
     if qos is None:
         of_size = _of_names(rows, partition=partition).filter(pl.col("gpus") >= wish.gpus)
@@ -131,7 +133,7 @@ def shaped(
     Raises:
         UsageError: the partition has no such nodes, or the GPUs do not divide among them.
     """
-    size_of = {node.name: node.gpus for node in site.nodes}
+    size_of = site.gpus_of_node
     sizes = sorted(size_of[name] for name in partition.nodes)
     name = partition.name
     if gpus > sum(sizes):
@@ -156,7 +158,7 @@ def shaped(
 
 
 def _largest(site: SiteCluster) -> str:
-    size_of = {node.name: node.gpus for node in site.nodes}
+    size_of = site.gpus_of_node
     gpus = {p.name: sum(size_of[name] for name in p.nodes) for p in site.partitions}
     return "the partitions have " + ", ".join(f"{name} {count}" for name, count in gpus.items())
 
@@ -177,10 +179,6 @@ def _check_names(wish: JobWish, site: SiteCluster, past: pl.DataFrame) -> None:
                 f"--{kind} {word}: no such {'QOS' if kind == 'qos' else kind} in the settings or "
                 f"the log{perhaps(word, names)}; expected one of {', '.join(sorted(names))}"
             )
-
-
-def _part(site: SiteCluster, name: str) -> SitePartition:
-    return next(part for part in site.partitions if part.name == name)
 
 
 def _partition(wish: JobWish, site: SiteCluster, rows: pl.DataFrame, past: pl.DataFrame) -> str:
@@ -230,19 +228,64 @@ def most_common(rows: pl.DataFrame, column: str) -> str | None:
     return None if counts.is_empty() else str(counts[column][0])
 
 
-def smaller(job: NewJob, site: SiteCluster, gpus: int) -> NewJob | None:
-    """Return the job with fewer GPUs; None where they do not divide among nodes."""
+def reshaped(job: NewJob, site: SiteCluster, gpus: int, partition: str) -> NewJob | None:
+    """Return the job with other GPUs or in another partition; None where that cannot hold it."""
     try:
-        nodes, count = shaped(gpus, None, _part(site, job.partition), site)
+        nodes, gpus = shaped(gpus, None, site.partition(partition), site)
     except UsageError:
         return None
-    return replace(job, nodes=nodes, gpus=count)
+    return replace(job, nodes=nodes, gpus=gpus, partition=partition)
 
 
-def moved(job: NewJob, site: SiteCluster, partition: str) -> NewJob | None:
-    """Return the job in another partition; None where that cannot hold it."""
-    try:
-        nodes, count = shaped(job.gpus, None, _part(site, partition), site)
-    except UsageError:
-        return None
-    return replace(job, nodes=nodes, gpus=count, partition=partition)
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another way to ask for a job.
+
+    Attributes:
+        kind: what is changed.
+        change: the change, in words.
+        job: the job then.
+    """
+
+    kind: str
+    change: str
+    job: NewJob
+
+
+def alternatives(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> list[Alternative]:
+    """Return other ways to ask for a job, the mildest of each kind first.
+
+    Args:
+        past: jobs of the log; a QOS counts that its account has used.
+    """
+    return [each for each in _all(job, site, past) if each.job != job]
+
+
+def _all(job: NewJob, site: SiteCluster, past: pl.DataFrame) -> Iterator[Alternative]:
+    for part in PARTS:
+        fewer = None if job.gpus % part else reshaped(job, site, job.gpus // part, job.partition)
+        if fewer is not None:
+            yield Alternative(FEWER_GPUS, counted(fewer.gpus, "GPU"), fewer)
+    for part in PARTS:
+        limit = (job.limit_s or 0) // part
+        if limit >= LEAST_LIMIT_S:
+            yield Alternative(
+                SHORTER_LIMIT, f"limit of {_hours(limit)}", replace(job, limit_s=limit)
+            )
+    for partition in site.partitions:
+        other = reshaped(job, site, job.gpus, partition.name)
+        if other is None:
+            continue
+        said = f"partition {partition.name}"
+        if partition.max_time is not None and partition.max_time < (job.limit_s or 0):
+            other = replace(other, limit_s=partition.max_time)
+            said += f" with a limit of {_hours(partition.max_time)}"
+        yield Alternative(PARTITION, said, other)
+    used = set(past.filter(pl.col("account") == job.account)["qos"].drop_nulls())
+    for quality in site.qos:
+        if quality.name in used:
+            yield Alternative(QOS, f"QOS {quality.name}", replace(job, qos=quality.name))
+
+
+def _hours(seconds: int) -> str:
+    return f"{seconds / 3600:.3g} h" if seconds >= 7200 else f"{seconds / 60:.3g} min"

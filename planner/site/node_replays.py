@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.effects import SMALL_SHARE, blocks_of, error_of
-from gpuplan.planner.site.node_types import NodesOfType
 from gpuplan.planner.site.replicas import Chance
 from gpuplan.planner.sizing.sized_replay import (
     FEWEST_JOBS,
@@ -32,13 +32,14 @@ from gpuplan.planner.sizing.sized_replay import (
     judgment_of,
 )
 from gpuplan.planner.sizing.targets import OVER, SLOWDOWN, Target
+from gpuplan.planner.twin.node_changes import NodeChoice, add_nodes, chosen_nodes, remove_nodes
 from gpuplan.planner.twin.score import scored_mask
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.workload import SiteWorkload, site_run
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 MOST_REPLICAS, LEAST_REPLICAS = 8, 4
@@ -47,6 +48,85 @@ MANY_JOBS = 20_000
 BYTES_PER_JOB = 2_000
 GROUP_OF = {"group": "account", "user": "user"}
 """What waits are split by -> what the site calls it."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesOfType:
+    """The nodes of a GPU type.
+
+    Attributes:
+        name: the GPU type, or the partition that was named.
+        choice: the nodes, and the partitions that new ones join.
+        text: how changes name them.
+    """
+
+    name: str
+    choice: NodeChoice
+    text: str
+
+    @property
+    def count(self) -> int:
+        """How many there are today."""
+        return len(self.choice.nodes)
+
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of each."""
+        return self.choice.like.gpus
+
+    def on(self, site: SiteCluster, count: int) -> SiteCluster:
+        """Return the site with so many of these nodes. Raises `UsageError`."""
+        if count == self.count:
+            return site
+        change = add_nodes if count > self.count else remove_nodes
+        changed = change(f"{self.text}={abs(count - self.count)}").site
+        assert changed is not None  # a change of nodes
+        return changed(site)
+
+    def least(self, site: SiteCluster, jobs: SiteJobs) -> int:
+        """Return the fewest of these nodes with which every job has room in its partitions."""
+        needed, gone = 1, set(self.choice.nodes)
+        for part in site.partitions:
+            if part.name not in self.choice.partitions or part.name not in jobs.partitions:
+                continue
+            of_part = jobs.partition == jobs.partitions.index(part.name)
+            widest = int(jobs.nodes[of_part].max(initial=0))
+            needed = max(needed, widest - len(set(part.nodes) - gone))
+        return min(needed, self.count)
+
+
+def node_types(site: SiteCluster, chosen: str | None = None) -> tuple[NodesOfType, ...]:
+    """Return the GPU types of a site with their nodes, most GPUs first.
+
+    Args:
+        chosen: a GPU type, a partition or a node; None for every type with nodes of one size.
+
+    Raises:
+        UsageError: nothing has that name, or it stands for nodes of several sizes or types.
+    """
+    types = tuple(dict.fromkeys(node.gpu_type for node in site.nodes))
+    if chosen is not None:
+        kind = next((kind for kind in types if kind.lower() == chosen.lower()), None)
+        text = chosen if kind is None else _named(kind, site)
+        return (NodesOfType(kind or chosen, chosen_nodes(site, text, "--gpu-type"), text),)
+    counted = []
+    for kind in types:
+        if len({node.gpus for node in site.nodes if node.gpu_type == kind}) == 1:
+            text = _named(kind, site)
+            counted.append(NodesOfType(kind, chosen_nodes(site, text, "--gpu-type"), text))
+    if not counted:
+        raise UsageError(
+            f"--gpu-type: the nodes of {listed(types)} have several sizes\n"
+            "  next: --gpu-type NODE for nodes like one"
+        )
+    return tuple(sorted(counted, key=lambda each: -each.count * each.gpus_per_node))
+
+
+def _named(kind: str, site: SiteCluster) -> str:
+    """Return how changes name the nodes of a type: by the partition that they are, if any."""
+    nodes = {node.name for node in site.nodes if node.gpu_type == kind}
+    partition = next((part.name for part in site.partitions if set(part.nodes) == nodes), None)
+    return f"type:{kind}" if partition is None else f"partition:{partition}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,65 +207,49 @@ def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
         _target_figure(target, [replica.figures[at] for replica in by_replica])
         for at, target in enumerate(terms.targets)
     ]
-    offsets = [figure.offset for figure in figures]
+    offsets = [offset for _, offset, _ in figures]
     waits, wait_offsets = _joined_waits([replica.waits for replica in by_replica])
     judged = [replica.judged(offsets) for replica in by_replica]
-    limits = list(zip(terms.targets, figures, strict=True))
+    limits = [
+        (target, value, error)
+        for target, (value, _, error) in zip(terms.targets, figures, strict=True)
+    ]
     return SizedReplay(
         gpus=gpus,
         waits=waits,
         mean_slowdown=float(np.mean([replica.mean_slowdown for replica in by_replica])),
         utilization=float(np.mean([replica.utilization for replica in by_replica])),
-        target_values=tuple(figure.value for figure in figures),
-        meets=all(target.is_met(figure.value) for target, figure in limits),
-        target_errors=tuple(figure.error for figure in figures),
-        could_meet=all(target.is_met(figure.value - figure.error) for target, figure in limits),
-        could_miss=any(not target.is_met(figure.value + figure.error) for target, figure in limits),
+        target_values=tuple(value for value, _, _ in figures),
+        meets=all(target.is_met(value) for target, value, _ in limits),
+        target_errors=tuple(error for _, _, error in figures),
+        could_meet=all(target.is_met(value - error) for target, value, error in limits),
+        could_miss=any(not target.is_met(value + error) for target, value, error in limits),
         groups=by_replica[0].groups(),
         **_joined([each for each in judged if each is not None], wait_offsets),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _PairFigure:
-    """A statistic of a target in one pair of replays.
+def _target_figure(
+    target: Target, pairs: Sequence[tuple[tuple[float, float, float], FloatArray]]
+) -> tuple[float, float, float]:
+    """Return the log's statistic plus the effect of the nodes, its offset, and its error.
 
-    Attributes:
-        recorded, before, after: in the log, replayed with today's nodes and with others.
-        moved: how far the effect moves without each block of days; shape (blocks,).
+    The offset is the log's statistic less that of a replay of today; the error is that of
+    `gpuplan.planner.site.effects.error_of`.
+
+    Args:
+        target: what the statistic is of.
+        pairs: of each pair of replays the statistic in the log, with today's nodes and with others;
+            and how far the effect moves without each block of days, shape (blocks,).
     """
-
-    recorded: float
-    before: float
-    after: float
-    moved: FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class _TargetFigure:
-    """A statistic of a target with some nodes.
-
-    Attributes:
-        value: the log's plus the effect of the nodes.
-        offset: the log's less that of a replay of today.
-        error: see `gpuplan.planner.site.effects.error_of`.
-    """
-
-    value: float
-    offset: float
-    error: float
-
-
-def _target_figure(target: Target, pairs: Sequence[_PairFigure]) -> _TargetFigure:
-    names = ("recorded", "before", "after")
-    recorded, before, after = (np.array([getattr(pair, name) for pair in pairs]) for name in names)
+    recorded, before, after = np.array([figures for figures, _ in pairs]).T
     offset = float(recorded.mean() - before.mean())
-    without = float(np.abs(np.mean([pair.moved for pair in pairs], axis=0)).max(initial=0.0))
+    without = float(np.abs(np.mean([moved for _, moved in pairs], axis=0)).max(initial=0.0))
     differs = bool((after != before).any())
     model = SMALL_SHARE * float(max(before.mean(), after.mean())) if differs else 0.0
     error = error_of(float((after - before).std(ddof=1)), len(pairs), without, model=model)
     least = 0.0 if target.statistic == OVER else target.least
-    return _TargetFigure(max(float(after.mean()) + offset, least), offset, error)
+    return max(float(after.mean()) + offset, least), offset, error
 
 
 def _joined_waits(
@@ -246,7 +310,8 @@ class _NodesReplica:
 
     def _pair(
         self, target: Target, group: BoolArray | None, waits: Sequence[FloatArray], blocks: IntArray
-    ) -> _PairFigure:
+    ) -> tuple[tuple[float, float, float], FloatArray]:
+        """Return the statistic of a target, and how its effect moves without each block of days."""
         if target.quantity == SLOWDOWN:
             waits = [self._slowdown(each) for each in waits]
         if group is not None:
@@ -258,7 +323,7 @@ class _NodesReplica:
             rest = blocks != block
             effect = target.value(waits[2][rest]) - target.value(waits[1][rest])
             moved[block] = effect - (after - before)
-        return _PairFigure(recorded, before, after, moved)
+        return (recorded, before, after), moved
 
     @property
     def utilization(self) -> float:
@@ -267,7 +332,7 @@ class _NodesReplica:
         begin, end = int(jobs.submit.min()), int(jobs.submit.max())
         ran = np.minimum(self.run.end, end) - np.maximum(self.run.start, begin)
         used = float((np.clip(ran, 0, None) * jobs.total_gpus)[started].sum())
-        return used / max(1.0, (end - begin) * sum(node.gpus for node in self.site.nodes))
+        return used / max(1.0, (end - begin) * self.site.gpus)
 
     def judged(self, offsets: Sequence[float]) -> Judgment | None:
         """Return what resamples of the jobs give; None without confidence.
@@ -309,10 +374,10 @@ def _joined(judged: Sequence[Judgment], offsets: Mapping[str, float]) -> dict[st
         return {}
 
     def ends(pairs: Sequence[tuple[float, float] | None], name: str) -> tuple[float, float] | None:
-        known = [pair for pair in pairs if pair is not None]
-        if not known:
+        intervals = [pair for pair in pairs if pair is not None]
+        if not intervals:
             return None
-        low, high = min(low for low, _ in known), max(high for _, high in known)
+        low, high = min(low for low, _ in intervals), max(high for _, high in intervals)
         return max(low + offsets[name], 0.0), max(high + offsets[name], 0.0)
 
     return {
@@ -321,11 +386,3 @@ def _joined(judged: Sequence[Judgment], offsets: Mapping[str, float]) -> dict[st
         "mean_wait_interval": ends([each.mean_wait_interval for each in judged], "mean_wait_s"),
         "p95_wait_interval": ends([each.p95_wait_interval for each in judged], "p95_wait_s"),
     }
-
-
-def site_run(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
-    """Return a replay. Raises `UsageError` where the site cannot be replayed."""
-    try:
-        return replay_site(site, jobs, config)
-    except ValueError as error:
-        raise UsageError(f"the site cannot be replayed: {error}") from error

@@ -17,16 +17,9 @@ from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.recorded_waits import WaitPairs
-from gpuplan.planner.site.change_costs import change_cost, gpus_by_type, months_of
-from gpuplan.planner.site.change_effects import ChangeEffect, GroupEffect, WhatIfResults
-from gpuplan.planner.site.effects import NO_CHANGE, SHORTER
-from gpuplan.planner.site.fidelity import (
-    SITE_RULES,
-    Fidelity,
-    TodayReplay,
-    fidelity_of,
-    unknown,
-)
+from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults, change_cost, months_of
+from gpuplan.planner.site.effects import NO_CHANGE, SHORTER, GroupEffect
+from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of, unknown
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
@@ -193,9 +186,7 @@ def options_of(
     """Return what options cost and do.
 
     Args:
-        effects: of the changes.
         changes: the options.
-        document: the site's settings.
         prices: of a GPU-hour, on demand too.
         targets: see `read_wait_target`.
         by: what groups are; None for none.
@@ -290,7 +281,7 @@ def _today(waits: WaitPairs, site: SiteCluster, targets: Sequence[Target]) -> Op
         target = MET if is_met else MISSED
     return OptionsToday(
         jobs=waits.recorded_s.size,
-        gpus=gpus_by_type(site),
+        gpus=site.gpus_of_type,
         mean_wait_s=recorded[0],
         p95_wait_s=recorded[1],
         replayed_mean_wait_s=replayed[0],

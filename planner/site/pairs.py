@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,12 @@ from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.change_effects import (
     CalibratedError,
     ChangeEffect,
-    GroupEffect,
     SplitJobs,
     WhatIfResults,
     wait_growth,
 )
-from gpuplan.planner.site.effects import QUANTILES, PairedWaits, effects_of
-from gpuplan.planner.site.patience import Patience, patience_of
-from gpuplan.planner.site.replicas import Chance, Replica, Replicas, SiteCase
+from gpuplan.planner.site.effects import QUANTILES, GroupEffect, effects_of
+from gpuplan.planner.site.replicas import Chance, Patience, Replica, Replicas, SiteCase, patience_of
 from gpuplan.planner.site.site_sizes import site_waits
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import LEVELS, level_config, why_off
@@ -37,6 +36,8 @@ from gpuplan.simkit.twin.refusals import CANCELLED, REASONS
 
 MOST_NAMED = 100
 """Ids of jobs that a change keeps from starting."""
+Keys = tuple[str, ...]
+Values = dict[Keys, Any]
 UNEXPLAINED = ("inferred", "assumed")
 """Sources of settings that nobody gave: what they do today is a guess."""
 
@@ -58,8 +59,6 @@ def what_if(
     up. Pairs are added until their number says little more. See `gpuplan.planner.site.effects`.
 
     Args:
-        log: the log.
-        document: the site's settings.
         changes: to make to them.
         calibration: the rules and jobs to replay, and the jobs to score.
         by: what groups are.
@@ -143,7 +142,7 @@ class Pairs:
 
     def effects(
         self, at: int, by: str, count: int | None = None, *, all_parts: bool = False
-    ) -> list[PairedWaits]:
+    ) -> list[GroupEffect]:
         """Return what a change does to all jobs, then to the groups, from the pairs so far.
 
         From the first ``count`` of them, where that is given.
@@ -200,23 +199,19 @@ def pairs_of(
     )
 
 
-def grown(pairs: Pairs, by: str, *, all_parts: bool = False) -> list[list[PairedWaits]]:
+def grown(pairs: Pairs, by: str, *, all_parts: bool = False) -> list[list[GroupEffect]]:
     """Replay until more pairs would say little more of any group; return the effects by change.
 
     Pairs that are there already count, so that the effects are the same whatever came before.
     """
-    waits: list[list[PairedWaits]] = [[] for _ in pairs.names]
+    waits: list[list[GroupEffect]] = [[] for _ in pairs.names]
     unclear = list(range(len(waits)))
     for count in QUANTILES:
         pairs.grow(unclear, count)
         for at in unclear:
             waits[at] = pairs.effects(at, by, count, all_parts=all_parts)
-        unclear = [at for at in unclear if not _is_precise(waits[at], count)]
+        unclear = [at for at in unclear if not all(row.is_precise(count) for row in waits[at])]
     return waits
-
-
-def _is_precise(groups: Sequence[PairedWaits], pairs: int) -> bool:
-    return all(effect.is_precise(pairs) for group in groups for effect in (group.mean, group.p95))
 
 
 def check_groups(by: str, level: str) -> None:
@@ -251,8 +246,7 @@ def _unused(
         UsageError: a setting that the change names is one of them, or all it changes are.
     """
     settings = changed.settings
-    before, after = (dict(leaves(site.tables)) for site in (document, changed))
-    moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
+    before, after, moved = _moved(document, changed)
     if change.keys and not (change.site or change.jobs):
         if all(str(before.get(keys)) == str(after.get(keys)) for keys in change.keys):
             return [f"{change.name}: the site is set so already, so nothing changes"]
@@ -272,9 +266,15 @@ def _is_explained(document: SiteDocument, changed: SiteDocument, chosen: str, le
     """
     if LEVELS.index(level) > LEVELS.index(chosen):
         return False
-    before, after = (dict(leaves(site.tables)) for site in (document, changed))
-    moved = (keys for keys in {**before, **after} if before.get(keys) != after.get(keys))
+    *_, moved = _moved(document, changed)
     return not any(document.sources.get(dotted(*keys)) in UNEXPLAINED for keys in moved)
+
+
+def _moved(document: SiteDocument, changed: SiteDocument) -> tuple[Values, Values, list[Keys]]:
+    """Return the settings before and after a change, and the keys of those that differ."""
+    before, after = (dict(leaves(site.tables)) for site in (document, changed))
+    moved = [keys for keys in {**before, **after} if before.get(keys) != after.get(keys)]
+    return before, after, moved
 
 
 def _rejected(reason: IntArray) -> dict[str, int]:
@@ -283,10 +283,9 @@ def _rejected(reason: IntArray) -> dict[str, int]:
     return {REASONS[code]: int(count) for code, count in zip(codes, counts, strict=True)}
 
 
-def _change_effect(pairs: Pairs, at: int, waits: Sequence[PairedWaits]) -> ChangeEffect:
+def _change_effect(pairs: Pairs, at: int, groups: Sequence[GroupEffect]) -> ChangeEffect:
     work, changed = pairs.work, pairs.changed(at)
     today = pairs.today[: len(changed)]
-    groups = tuple(map(GroupEffect.of, waits))
     lost = (today[0].wait >= 0) & (changed[0].wait < 0) & (changed[0].reason != CANCELLED)
     ran = work.recorded_start >= 0
 
@@ -308,7 +307,7 @@ def _change_effect(pairs: Pairs, at: int, waits: Sequence[PairedWaits]) -> Chang
         given_up=None if pairs.patience is None else more,
         rejected=_rejected(np.where(lost, changed[0].reason, 0)),
         rejected_jobs=tuple(work.job_ids[int(i)] for i in np.flatnonzero(lost)[:MOST_NAMED]),
-        groups=groups,
+        groups=tuple(groups),
         split=_split(pairs, at),
         elsewhere_gpu_s=np.mean([run.elsewhere_gpu_s for run in changed], axis=0),
     )
@@ -328,7 +327,6 @@ def _split(pairs: Pairs, at: int) -> SplitJobs | None:
         return None
     whole = None
     if requeued:
-        effects = pairs.effects(at, GROUPINGS[0], all_parts=True)
-        whole = GroupEffect.of(effects[0]) if effects else None
+        whole = next(iter(pairs.effects(at, GROUPINGS[0], all_parts=True)), None)
     gpu_h = float((np.maximum(lost_s, 0) * today.total_gpus[ids]).sum()) / HOUR_S
     return SplitJobs(requeued, cut, gpu_h, whole)

@@ -45,7 +45,6 @@ def fidelity_of_policies(
     """Return how the closest policy on today's cluster compares with the log.
 
     Args:
-        jobs: that were replayed.
         runs: each policy and what it made of them.
         peak_gpus: most GPUs that the log shows held at once.
         rng: random values come from a copy.
@@ -120,11 +119,7 @@ def _policies(
 
 
 def _at_peak(
-    jobs: TraceJobs,
-    policy: PolicySpec,
-    peak_gpus: float,
-    rng: np.random.Generator,
-    is_part: bool,
+    jobs: TraceJobs, policy: PolicySpec, peak_gpus: float, rng: np.random.Generator, is_part: bool
 ) -> TodayReplay | None:
     """Return a replay on the peak; None where the policy or a job has no place on it."""
     shape = shape_of(policy.settings)

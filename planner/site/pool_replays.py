@@ -1,13 +1,26 @@
-"""Replays of jobs on pools of GPUs under a policy, each with submissions moved by chance."""
+"""Replays of jobs on pools of GPUs under a policy: of today beside the log, and moved by chance."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.runs.recorded_waits import joined, paired_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs, chosen_jobs
+from gpuplan.planner.site.fidelity import (
+    Fidelity,
+    TodayReplay,
+    fidelity_of,
+    least_faithful,
+    replay_today,
+    replayed_waits,
+    unknown,
+)
 from gpuplan.planner.sized_policy import sized_policy
-from gpuplan.planner.sizing.pools import JobPool
+from gpuplan.planner.sizing.pools import JobPool, without_growth
 from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.twin.workload import JITTER_S
 from gpuplan.simkit.arrays import FloatArray, IntArray
@@ -52,3 +65,51 @@ def pool_waits_s(
     waits = np.full(submit_us.size, np.nan)
     waits[places] = run.run.waited_us / MICROS
     return waits
+
+
+def fidelity_of_pools(
+    pools: Sequence[JobPool],
+    seen: Today,
+    policy: PolicySpec,
+    rng: np.random.Generator,
+    *,
+    growth: float = 0.0,
+    is_part: bool = False,
+) -> tuple[Fidelity, tuple[Fidelity, ...]]:
+    """Return how replays of today compare with the log: of all pools, and of each.
+
+    Today's cluster is as given, or else the most GPUs held at once, in whole nodes; no more than
+    the nodes that the log names have.
+
+    Args:
+        pools: the jobs by GPU type.
+        seen: what the log shows of all pools.
+        policy: with its settings, but for its size.
+        rng: random values come from a copy for each pool.
+        growth: of arrivals in the pools, which today is without.
+        is_part: whether other jobs of the log are left out.
+    """
+    replay_pool = replay_today if len(pools) == 1 else replayed_waits  # with others few jobs count
+    each, waits_of_pools, replayed_gpus = [], [], 0
+    for pool in pools:
+        peak, node = pool.peak_gpus, pool.gpus_per_node
+        stated = None if pool.shape is None else pool.shape.gpus
+        gpus = stated or whole_multiple(peak, node or 1)
+        jobs = without_growth(pool.jobs, growth)
+        widest = int(jobs.workload.gpus.max())
+        if widest > gpus:
+            why = f"a job needs {widest:,} GPUs at once, more than today's {gpus:,}"
+            each.append(unknown(why))
+            waits_of_pools.append(paired_waits(jobs, np.full(jobs.workload.size, np.nan)))
+            continue
+        waits = replay_pool(jobs, policy, gpus, node, rng)
+        today = TodayReplay(policy.policy, gpus, waits.summary(), peak, is_part)
+        each.append(fidelity_of(today))
+        waits_of_pools.append(waits)
+        replayed_gpus += gpus
+    if len(pools) == 1:
+        return each[0], tuple(each)
+    match = joined(waits_of_pools).summary()
+    today = TodayReplay(policy.policy, replayed_gpus, match, seen.usage.peak_gpus, is_part)
+    names = [pool.gpu_type or "unknown" for pool in pools]
+    return least_faithful(fidelity_of(today), list(zip(names, each, strict=True))), tuple(each)

@@ -13,14 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.parallel import run_all
-from gpuplan.planner.site.patience import Patience
 from gpuplan.planner.twin.settings import shuffled
-from gpuplan.planner.twin.workload import SiteWorkload, jittered
-from gpuplan.simkit.arrays import IntArray
+from gpuplan.planner.twin.workload import SiteWorkload, jittered, site_run
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
-from gpuplan.simkit.twin.simulator import NOT_STARTED, replay_site
+from gpuplan.simkit.twin.simulator import NOT_STARTED
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 from gpuplan.simkit.watch import ReplayPace
 
@@ -28,6 +26,60 @@ FOREVER_S = 10**12
 """Nobody is more patient, so that a time stays a number of seconds that a replay takes."""
 BYTES_PER_JOB = 2_000
 """About what a replay takes at a time."""
+LEAST_GIVEN_UP = 10
+"""Jobs given up of which a band of waits has at least so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The rate at which waiting jobs are given up, constant within bands of the wait.
+
+    Attributes:
+        begin_s: where each band begins, ascending from 0; the last one has no end; shape (k,).
+        rate: jobs given up per second of waiting in each band, above 0; shape (k,).
+        given_up: jobs of the log that the rates come from.
+    """
+
+    begin_s: FloatArray
+    rate: FloatArray
+    given_up: int
+
+    def waits_s(self, waited_s: FloatArray, draw: FloatArray) -> FloatArray:
+        """Return the waits after which jobs are given up that have waited so long already.
+
+        Args:
+            waited_s: wait that each job is known to have had patience for; shape (n,).
+            draw: from the exponential distribution of mean 1; shape (n,).
+        """
+        spent = np.concatenate([[0.0], np.cumsum(np.diff(self.begin_s) * self.rate[:-1])])
+        band = np.searchsorted(self.begin_s, waited_s, side="right") - 1
+        total = spent[band] + (waited_s - self.begin_s[band]) * self.rate[band] + draw
+        band = np.searchsorted(spent, total, side="right") - 1
+        waits: FloatArray = self.begin_s[band] + (total - spent[band]) / self.rate[band]
+        return waits
+
+
+def patience_of(work: SiteWorkload) -> Patience | None:
+    """Return the patience of a log's users; None where too few jobs were given up to tell.
+
+    A rate is the jobs given up over the time waited: by them, and by the jobs that started. Beyond
+    the longest wait that ended so it is half a job over the time waited there, or less: a log whose
+    longest waits nobody gave up has no such users.
+    """
+    counts = (work.recorded_start >= 0) | work.gave_up
+    counts &= work.jobs.submit >= work.warmup_until
+    gave_up = work.gave_up[counts]
+    if gave_up.sum() < LEAST_GIVEN_UP:
+        return None
+    left = np.where(work.gave_up, work.jobs.cancel - work.jobs.ready, work.recorded_wait)[counts]
+    waits = np.sort(left[gave_up]).astype(np.float64)
+    inner = waits[LEAST_GIVEN_UP : waits.size - LEAST_GIVEN_UP + 1 : LEAST_GIVEN_UP]
+    begin = np.unique(np.concatenate([[0.0], inner, [waits[-1] + 1.0]]))
+    waited = np.clip(left[:, None], begin, np.append(begin[1:], np.inf)).sum(axis=0)
+    waited = np.maximum(waited - begin * left.size, 1.0)
+    rate = np.histogram(waits, np.append(begin, np.inf))[0] / waited
+    rate[-1] = min(rate[-2], 0.5 / waited[-1])
+    return Patience(begin, rate, int(gave_up.sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +96,13 @@ class SiteCase:
     jobs: SiteJobs
     config: SchedulerConfig
 
-    @property
-    def count(self) -> int:
-        """Jobs."""
-        return int(self.jobs.id.size)
-
     def replica(self, number: int, chance: Chance, seen: Callable[[float], None]) -> Replica:
         """Return the replica of a number; ``seen`` is called with the share done.
 
         Raises `UsageError`.
         """
         jobs = chance.applied(self.jobs, number)
-        try:
-            run = replay_site(self.site, jobs, shuffled(self.config, number + 1), seen)
-        except ValueError as error:
-            raise UsageError(f"the site cannot be replayed: {error}") from error
+        run = site_run(self.site, jobs, shuffled(self.config, number + 1), seen)
         logged = jobs.id < chance.waited_s.size
         wait = np.full(chance.waited_s.size, NOT_STARTED, np.int64)
         reason, elsewhere = np.zeros(wait.size, np.int64), np.zeros(wait.size, np.int64)
@@ -80,10 +124,6 @@ class ReplayCase(Protocol):
     @property
     def jobs(self) -> SiteJobs:
         """What is replayed."""
-
-    @property
-    def count(self) -> int:
-        """Jobs."""
 
     def replica(self, number: int, chance: Chance, seen: Callable[[float], None]) -> Replica:
         """Return the replica of a number."""
@@ -164,8 +204,8 @@ class Replicas:
             UsageError: a site or a job is too large for a replay.
         """
         items = [(at, number) for at in which for number in range(len(self.of[at]), count)]
-        jobs = max((self.cases[at].count for at, _ in items), default=0)
-        self._total += sum(self.cases[at].count for at, _ in items)
+        jobs = max((self._size(at) for at, _ in items), default=0)
+        self._total += sum(self._size(at) for at, _ in items)
         try:
             runs = run_all(self._replica, items, bytes_each=BYTES_PER_JOB * jobs)
         finally:
@@ -174,17 +214,19 @@ class Replicas:
         for (at, _), run in zip(items, runs, strict=True):
             self.of[at].append(run)
 
+    def _size(self, at: int) -> int:
+        return int(self.cases[at].jobs.id.size)
+
     def _replica(self, item: tuple[int, int]) -> Replica:
         """Replay one replica of a case; ``item`` is its position and the number."""
-        case, number = self.cases[item[0]], item[1]
-        before = 0
+        (at, number), before = item, 0
 
         def seen(share: float) -> None:
             nonlocal before
             if self._stopped.is_set():
                 raise KeyboardInterrupt
-            done = round(share * case.count)
+            done = round(share * self._size(at))
             self._done, before = self._done + done - before, done
             self._pace.say(self._done, self._total, "jobs replayed")
 
-        return case.replica(number, self.chance, seen)
+        return self.cases[at].replica(number, self.chance, seen)

@@ -15,13 +15,12 @@ from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
-from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes, site_run
+from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes
 from gpuplan.planner.sizing.search import Candidates
 from gpuplan.planner.sizing.sized_replay import SizedReplay
 from gpuplan.planner.sizing.targets import Target
-from gpuplan.planner.twin.left_out import first_started
-from gpuplan.planner.twin.score import scored_mask
-from gpuplan.planner.twin.workload import SiteWorkload
+from gpuplan.planner.twin.score import first_started, scored_mask
+from gpuplan.planner.twin.workload import SiteWorkload, site_run
 from gpuplan.simkit.arrays import BoolArray
 from gpuplan.simkit.twin.jobs import NEVER
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
@@ -99,7 +98,7 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
     """Return how a replay of today under the site's rules compares with the log.
 
     Waits are from submission, of all jobs that started. Those that a calibration does not score,
-    and the time before a job is eligible, are as recorded: see `gpuplan.planner.twin.left_out`.
+    and the time before a job is eligible, are as recorded: see `gpuplan.planner.twin.score`.
     """
     run = site_run(site, work.jobs, config)
     mask = first_started(work) & (~work.scored | (run.start >= 0))
@@ -108,8 +107,7 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
     waits = WaitPairs(
         replayed[mask].astype(float), recorded[mask].astype(float), is_settled=work.scored[mask]
     )
-    gpus = sum(node.gpus for node in site.nodes)
-    return fidelity_of(TodayReplay(SITE_RULES, gpus, waits.summary()))
+    return fidelity_of(TodayReplay(SITE_RULES, site.gpus, waits.summary()))
 
 
 def site_waits(site: SiteCluster, config: SchedulerConfig, work: SiteWorkload) -> WaitPairs:

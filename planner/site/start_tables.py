@@ -9,19 +9,18 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_S
-from gpuplan.analysis.job_table.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import hosts_of
 from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog
 from gpuplan.planner.site.draws import Arrivals, run_times
-from gpuplan.planner.site.holds import Chains, Holds
 from gpuplan.planner.site.instant import SiteInstant, array_of
 from gpuplan.planner.site.new_job import NewJob
-from gpuplan.planner.site.start_replays import DAYS, StartReplays
-from gpuplan.planner.twin.workload import HELD, ONE_NAME, ONE_PARTITION, site_workload
+from gpuplan.planner.site.start_replays import DAYS, Chains, Holds, StartReplays
+from gpuplan.planner.twin.workload import HELD, ONE_NAME, ONE_PARTITION, has_reason, site_workload
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER
-from gpuplan.simkit.twin.refusals import NO_LIMIT
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteAssociation, SiteCluster
 from gpuplan.simkit.twin.snapshot import NodesDown
+from gpuplan.simkit.twin.state import NO_LIMIT
 from gpuplan.simkit.twin.tables import kernel_input
 
 HOLDS = ("Dependency", *(beginning for beginning, _ in HELD if beginning != "JobArrayTaskLimit"))
@@ -37,10 +36,7 @@ def start_replays(
     """Return what replays from an instant share.
 
     Args:
-        log: the log, for messages.
-        instant: what is known.
         site: the site, with the usage of its associations at the first second of the log.
-        config: its rules.
         new: jobs that may be submitted.
 
     Raises:
@@ -121,10 +117,7 @@ def _with_limits(frame: pl.DataFrame, site: SiteCluster) -> pl.DataFrame:
 
 def _came(past: pl.DataFrame, ready: IntArray) -> IntArray:
     """Return when each job of the past could start; one that something held, when it did."""
-    reason = past["reason"].fill_null("")
-    was_held = np.zeros(past.height, bool)
-    for beginning, _ in HELD:
-        was_held |= reason.str.starts_with(beginning).to_numpy()
+    was_held = past.select(has_reason(beginning for beginning, _ in HELD)).to_series().to_numpy()
     start = past["start"].fill_null(-1).to_numpy()
     came: IntArray = np.where(was_held & (start >= 0), start, ready)
     return came
@@ -151,14 +144,14 @@ def _placed(running: pl.DataFrame, site: SiteCluster) -> tuple[pl.DataFrame, lis
 
     A job without a list of nodes takes those of its partition that it fills best, large ones first.
     """
-    idle = {node.name: node.gpus for node in site.nodes}
+    idle = site.gpus_of_node
     members: Mapping[str | None, Sequence[str]] = {p.name: p.nodes for p in site.partitions}
     chosen: dict[int, list[str]] = {}
     rows = running.with_row_index("row").sort(
         pl.col("node_list").is_null(), "gpus", descending=[False, True], maintain_order=True
     )
     for row in rows.iter_rows(named=True):
-        hosts = _hosts(row["node_list"])
+        hosts = hosts_of(row["node_list"])
         count = row["nodes"] or len(hosts) or 1
         each = -(-row["gpus"] // count)
         if len(hosts) != count or any(idle.get(host, -1) < each for host in hosts):
@@ -171,13 +164,6 @@ def _placed(running: pl.DataFrame, site: SiteCluster) -> tuple[pl.DataFrame, lis
                 idle[host] -= each
     kept = sorted(chosen)
     return running[kept], [chosen[row] for row in kept]
-
-
-def _hosts(text: str | None) -> list[str]:
-    try:
-        return expand_hosts(text) if text else []
-    except ValueError:
-        return []
 
 
 def _billing(frame: pl.DataFrame) -> FloatArray:
@@ -229,11 +215,10 @@ def _holds(instant: SiteInstant, first: int, past: pl.DataFrame) -> Holds:
     """Return the waiting jobs that something holds; ``first`` is the position of the first one."""
     waiting = instant.waiting
     reason = waiting["reason"].fill_null("")
-    is_held = np.zeros(waiting.height, bool)
-    for beginning in HOLDS:
-        is_held |= reason.str.starts_with(beginning).to_numpy()
+    held = has_reason(HOLDS)
     if not instant.all_eligible:
-        is_held |= waiting["eligible"].is_null().to_numpy()
+        held |= pl.col("eligible").is_null()
+    is_held = waiting.select(held).to_series().to_numpy()
     never = reason.str.starts_with("DependencyNever").to_numpy()[is_held]
     since = waiting["submit"].to_numpy().astype(np.int64)[is_held]
     lengths = past.filter(pl.col("eligible") > pl.col("submit")).select(

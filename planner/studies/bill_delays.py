@@ -22,8 +22,14 @@ from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.site_request import site_zone
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
-from gpuplan.planner.site.delay_replays import Teams, pool_game, site_game
-from gpuplan.planner.site.delays import DelayGame, DelayResults, delays_of
+from gpuplan.planner.site.delays import (
+    DelayGame,
+    DelayResults,
+    delays_of,
+    pool_game,
+    site_game,
+    teams_of,
+)
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     SITE_RULES,
@@ -31,8 +37,7 @@ from gpuplan.planner.site.fidelity import (
     unknown,
     why_not_today,
 )
-from gpuplan.planner.site.pool_replays import pool_gpus
-from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.site.pool_replays import fidelity_of_pools, pool_gpus
 from gpuplan.planner.site.site_sizes import fidelity_of_site
 from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
 from gpuplan.planner.twin.calibrate import prepared
@@ -113,15 +118,16 @@ def _pools(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fid
     pools, seen = pools_of(replace(trace, jobs=jobs, period=None), terms)
     labels = [_pool_labels(pool.jobs.labels) for pool in pools]
     gpu_s = [pool.jobs.workload.service_us * pool.jobs.workload.billed_gpus for pool in pools]
-    teams = Teams.of(np.concatenate(labels), np.concatenate(gpu_s))
-    game = pool_game(pools, [teams.codes(label) for label in labels], teams, spec)
+    teams, codes = teams_of(np.concatenate(labels), np.concatenate(gpu_s))
+    ends = np.cumsum([pool_labels.size for pool_labels in labels])
+    game = pool_game(pools, np.split(codes, ends[:-1]), teams, spec)
     why = why_not_today(request.jobs, trace.provenance)
     why = why or (NO_WAITS if seen.mean_wait_s is None else "")
     fidelity = unknown(why)
     if not why:
         is_part = request.jobs.where is not None
         _, draws = np.random.default_rng(seed).spawn(2)
-        fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
+        fidelity, _ = fidelity_of_pools(pools, seen, spec, draws, is_part=is_part)
     return game, spec.policy, sum(map(pool_gpus, pools)), fidelity
 
 
@@ -146,10 +152,9 @@ def _site(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fide
     names = dict(zip(trace.jobs["job_id"].to_list(), _labels(trace, request.columns[0]),
                      strict=True))  # fmt: skip
     labels = np.array([names.get(job_id, NO_LABEL) for job_id in work.job_ids], object)
-    teams = Teams.of(labels, (work.jobs.runtime * work.jobs.total_gpus).astype(np.float64))
-    game = site_game(site, config, work, teams.codes(labels), teams)
-    gpus = sum(node.gpus for node in site.nodes)
-    return game, SITE_RULES, gpus, fidelity_of_site(site, config, work)
+    teams, codes = teams_of(labels, (work.jobs.runtime * work.jobs.total_gpus).astype(np.float64))
+    game = site_game(site, config, work, codes, teams)
+    return game, SITE_RULES, site.gpus, fidelity_of_site(site, config, work)
 
 
 def _check_whole(request: BillRequest) -> None:

@@ -20,12 +20,10 @@ from gpuplan.planner.quota_twin.forecast import ForecastPlan, quota_forecast
 from gpuplan.planner.quota_twin.new_workload import QUEUE
 from gpuplan.planner.quota_twin.what_if import check_quota_groups
 from gpuplan.planner.requests.eta import EtaRequest
-from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest
+from gpuplan.planner.site.backtest import BacktestPlan, StartBacktest, backtest, kept_backtest
 from gpuplan.planner.site.eta import EtaPlan, EtaResults, check_possible, eta_results
 from gpuplan.planner.site.instant import SiteInstant, instant_of, last_second
-from gpuplan.planner.site.kept_backtest import kept_backtest
-from gpuplan.planner.site.new_job import JobWish, new_job
-from gpuplan.planner.site.sooner import alternatives
+from gpuplan.planner.site.new_job import JobWish, alternatives, new_job
 from gpuplan.planner.site.start_tables import start_replays
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.quota_site import dump_of

@@ -12,7 +12,7 @@ from gpuplan.planner.site.options import OptionsResults, options_of
 from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.whatif import calibration_warnings
-from gpuplan.planner.twin.left_out import left_out_notes
+from gpuplan.planner.twin.score import left_out_notes
 
 
 def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:

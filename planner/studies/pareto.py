@@ -17,8 +17,7 @@ from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.limit_share import COLUMN as REASON
-from gpuplan.analysis.waits.limit_share import limit_share
+from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
@@ -40,7 +39,7 @@ from gpuplan.planner.site.fidelity import (
     why_not_today,
     without_limits,
 )
-from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.site.pool_replays import fidelity_of_pools
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.studies.pareto_results import ParetoResults, pareto_results
@@ -190,12 +189,11 @@ def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fideli
         return unknown("no job can be replayed")
     _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
     policy = PolicySpec(TODAYS_POLICY, TODAYS_POLICY, {})
-    replays = PoolReplays(policy, draws, is_part=request.jobs.where is not None)
+    is_part = request.jobs.where is not None
+    fidelity, _ = fidelity_of_pools(pools, seen, policy, draws, is_part=is_part)
     limited = limit_share(trace.submitted().jobs)
     has_partitions = trace.provenance.source_format not in KUBERNETES
-    return named_for(
-        without_limits(replays.fidelity(pools, seen)[0], limited), has_partitions=has_partitions
-    )
+    return named_for(without_limits(fidelity, limited), has_partitions=has_partitions)
 
 
 def first_submit_of(trace: Trace) -> datetime | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,12 +10,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.frontier.budget import parse_budgets
-from gpuplan.planner.plan.already_paid import already_paid
-from gpuplan.planner.plan.assignment import (
-    AssignedJobs,
-    assigned_jobs,
-    shares_of,
-)
+from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs, shares_of
 from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_levers
 from gpuplan.planner.plan.confirmation import (
     PlanProof,
@@ -25,15 +19,13 @@ from gpuplan.planner.plan.confirmation import (
     prove,
     tail_words,
 )
-from gpuplan.planner.plan.cost_steps import cost_steps
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
 from gpuplan.planner.plan.lending import lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
-from gpuplan.planner.plan.market_use import market_uses
+from gpuplan.planner.plan.market_use import cost_steps, market_uses, usd_of
 from gpuplan.planner.plan.outlook import plan_outlook
-from gpuplan.planner.plan.plan_file import PlanFile, plan_text, read_plan
+from gpuplan.planner.plan.plan_file import PlanFile, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
-from gpuplan.planner.plan.purchase import Purchase, gap_share
 from gpuplan.planner.plan.replay import RentingTerms
 from gpuplan.planner.plan.routes import RouteSettings
 from gpuplan.planner.plan.spot_record import losses_per_s
@@ -45,21 +37,11 @@ from gpuplan.planner.plan.today import (
     recorded_usd_per_h,
 )
 from gpuplan.planner.plan.uncertainty import PlanDollars
-from gpuplan.planner.plan_exports.class_use import class_uses
-from gpuplan.planner.plan_exports.files import WRITERS
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.speedup.registry import load_speedup
-from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.plan_document import (
-    PlanSource,
-    old_plan,
-    plan_file,
-    terms_of,
-    with_options_of,
-)
-from gpuplan.planner.studies.plan_inputs import markets_of, plan_trace
-from gpuplan.planner.studies.plan_mistakes import check_same_types, of_file
-from gpuplan.planner.studies.plan_notes import dear_spot, long_terms, plan_notes
+from gpuplan.planner.studies.plan_document import PlanAnswer, old_plan, terms_of, with_options_of
+from gpuplan.planner.studies.plan_inputs import check_same_types, markets_of, of_file, plan_trace
+from gpuplan.planner.studies.plan_notes import dear_spot, long_terms, paid_notes, plan_notes
 from gpuplan.planner.studies.plan_results import (
     PlanClass,
     PlanResults,
@@ -67,44 +49,8 @@ from gpuplan.planner.studies.plan_results import (
     PlanTarget,
     PlanToday,
 )
-from gpuplan.planner.studies.plan_services import (
-    ServiceDemand,
-    priced,
-    service_demand,
-)
+from gpuplan.planner.studies.plan_services import PlannedServices, priced, service_demand
 from gpuplan.simkit.arrays import FloatArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
-    """A plan.
-
-    Attributes:
-        source: what its file is made of.
-    """
-
-    source: PlanSource
-
-    def parameters(self) -> dict[str, Any]:
-        """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
-        return self.request.parameters()
-
-    @property
-    def rounding_share(self) -> float:
-        """What whole nodes cost over the program's value, as a share of it."""
-        return gap_share(self.source.bought)
-
-    def exported(self, name: str) -> str:
-        """Return the text of a file of the export."""
-        return WRITERS[name](self.file(), class_uses(self.source.bought))
-
-    def toml(self) -> str:
-        """Return the text of the plan's file."""
-        return plan_text(self.file())
-
-    def file(self) -> PlanFile:
-        """Return the plan as it is written."""
-        return plan_file(self.request, self.source, self.results)
 
 
 def plan(request: PurchaseRequest) -> PlanAnswer:
@@ -145,8 +91,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
     if records and request.spot_hazard == PurchaseRequest(request.trace).spot_hazard:
         request = replace(request, spot_hazard=losses_per_s(records))
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
-    paid = already_paid(prices.book.pools, request.commitment.commit, end_us)
-    paid.check_budget(budget_usd_per_h)
+    paid = paid_notes(prices.book.pools, request.commitment.commit, end_us, budget_usd_per_h)
     markets, notes_of_terms = terms_of(older, offered, jobs, request)
     services = service_demand(request, markets)
     columns = route_columns(
@@ -155,7 +100,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
         speedup=speedup,
         settings=RouteSettings(hazard_per_s=request.spot_hazard),
         within_s=within_s,
-        services=None if services is None else services.loads,
+        services=None if services is None else {services.gpu_type: services.load},
     )
     target = request.target
     is_of_time = target is not None and not target.is_of_waits
@@ -192,8 +137,11 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
             *late,
             *unused_levers(columns, request.speedup),
         ),
-        notes=(*plan_notes(request, proof, prices), *paid.notes()),
-        source=PlanSource(trace_input(trace), offered, proof.bought, older),
+        notes=(*plan_notes(request, proof, prices), *paid),
+        log=trace_input(trace),
+        offered=offered,
+        bought=proof.bought,
+        older=older,
     )
 
 
@@ -228,7 +176,7 @@ def _budget_usd_per_h(text: str | None) -> float | None:
 def _results(
     request: PurchaseRequest,
     proof: PlanProof,
-    services: ServiceDemand | None,
+    services: PlannedServices | None,
     committed_today: tuple[CommittedToday, ...],
 ) -> PlanResults:
     """Return what a plan says; it is compared with plans that need not stay with an older one."""
@@ -237,16 +185,18 @@ def _results(
     columns, jobs = bought.program.columns, program.columns.jobs
     if decision is None:
         assigned = assigned_jobs(columns, bought.whole.share)
-        uses = market_uses(columns, bought.whole, assigned)
+        uses = market_uses(bought, assigned)
     else:
-        assigned, uses = decision.assigned, decision.uses()
+        assigned, uses = decision.run.assigned, decision.uses()
     run = None if decision is None else decision.run
     is_capped = decision is not None and decision.is_capped
     usd = sum(use.usd_per_month for use in uses)
-    mean_s = _mean_time_s(jobs, assigned)
     has_budget = program.limits.usd_per_h is not None
     recorded = None if has_budget else bought_with(program, {COMMITMENT})
-    recorded_usd = None if recorded is None else _exact_usd(recorded)
+    recorded_usd = None
+    if recorded is not None:
+        as_recorded = assigned_jobs(recorded.program.columns, recorded.whole.share)
+        recorded_usd = usd_of(recorded, as_recorded)
     saving = None if not recorded_usd else 1 - usd / recorded_usd
     targets: tuple[PlanTarget, ...] = ()
     if request.target is not None:
@@ -261,7 +211,7 @@ def _results(
     return PlanResults(
         usd_per_month=usd,
         program_usd_per_month=bought.exact.usd_per_h * MONTH_H,
-        mean_time_s=mean_s,
+        mean_time_s=assigned.mean_time_s,
         is_capped=is_capped,
         saving_share=saving,
         saving_over_today_share=1 - usd / today_usd if today_usd else None,
@@ -303,17 +253,6 @@ def _results(
             uses,
         ),
     )
-
-
-def _exact_usd(bought: Purchase) -> float:
-    """Return dollars a month of the jobs as assigned, exact in time."""
-    columns, optimum = bought.program.columns, bought.whole
-    uses = market_uses(columns, optimum, assigned_jobs(columns, optimum.share))
-    return sum(use.usd_per_month for use in uses)
-
-
-def _mean_time_s(jobs: PlannedJobs, assigned: AssignedJobs) -> float:
-    return float(assigned.time_s[~jobs.is_deferred].mean()) if not jobs.is_deferred.all() else 0.0
 
 
 def _mean_wait_s(jobs: PlannedJobs) -> float | None:

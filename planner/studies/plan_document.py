@@ -1,4 +1,4 @@
-"""A plan as a file, and the request and the older plan that a file stands for."""
+"""A plan as an answer and as a file, and the request and older plan that a file stands for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.contracts import OWNED, PaidPool
-from gpuplan.planner.elastic.class_options import write_slower
+from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer, months_of_term
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.jobs import PlannedJobs
@@ -34,28 +34,44 @@ from gpuplan.planner.plan.plan_file import (
     PlanType,
     in_utc,
     instant,
+    plan_text,
 )
-from gpuplan.planner.plan.purchase import WHOLE, Purchase
+from gpuplan.planner.plan.purchase import WHOLE, Purchase, gap_share
 from gpuplan.planner.plan.routes import SPOT, checkpointing
-from gpuplan.planner.plan.targets import parse_target, write_target
+from gpuplan.planner.plan.targets import parse_target
+from gpuplan.planner.plan_exports.class_table import ClassUses, class_table, class_uses
+from gpuplan.planner.plan_exports.kueue import kueue_json
+from gpuplan.planner.plan_exports.slurm import qos_text, slurm_conf
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.requests.plan_texts import (
     parse_bound,
     parse_deferral,
     parse_levers,
     parse_policy,
-    write_deferral,
-    write_levers,
 )
-
-if TYPE_CHECKING:
-    from gpuplan.analysis.trace.input_files import InputFile
-    from gpuplan.planner.plan.today import CommittedToday
-    from gpuplan.planner.studies.plan_results import PlanResults
+from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.studies.plan_results import PlanResults
 
 MONTHS_A_YEAR = 12
+PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "target": parse_target,
+    "slower": parse_bound,
+    "levers": parse_levers,
+    "defer": parse_deferral,
+    "policy": parse_policy,
+}
+"""What reads an option of a file that is no number and no plain text."""
+SAME_NAMES = (*PARSERS, "budget", "by", "spot", "spot_max", "speedup", "cluster", "holdout")
+"""Options that requests and files call the same."""
 DELAYS = ("provision_s", "release_s", "billing_s")
 """Of GPUs on demand, as requests and files name them."""
+WRITERS: Mapping[str, Callable[[PlanFile, ClassUses], str]] = {
+    "plan.conf": slurm_conf,
+    "qos.txt": qos_text,
+    "kueue.json": kueue_json,
+    "classes.csv": class_table,
+}
+"""Name of a file of an export -> what writes its text."""
 
 
 def end_of(columns: RouteColumns) -> datetime:
@@ -85,28 +101,17 @@ def with_options_of(request: PurchaseRequest, plan: PlanFile, path: Path) -> Pur
     options = plan.options
     defaults = PurchaseRequest(request.trace)
 
-    def read(name: str, parse: Callable[[str, str], Any]) -> Any:
-        text = getattr(options, name)
+    def read(name: str) -> Any:
+        value = getattr(options, name)
         try:
-            return text and parse(text, f"options.{name}")
+            return PARSERS[name](value, f"options.{name}") if value and name in PARSERS else value
         except UsageError as error:
             raise InputError(path, str(error).partition("\n")[0], hint=WRITE) from error
 
     of_plan: dict[str, Any] = {
-        "target": read("target", parse_target),
-        "budget": options.budget,
-        "slower": read("slower", parse_bound),
-        "levers": read("levers", parse_levers),
-        "by": options.by,
-        "spot": options.spot,
+        **{name: read(name) for name in SAME_NAMES},
         "spot_hazard": options.spot_losses_per_s,
         "spot_availability": options.spot_availability and Path(options.spot_availability),
-        "spot_max": options.spot_max,
-        "speedup": options.speedup,
-        "defer": read("defer", parse_deferral),
-        "cluster": options.cluster,
-        "policy": read("policy", parse_policy),
-        "holdout": options.holdout,
         "spot_price": _by_type({each.name: each.spot_usd for each in plan.types}),
         "serverless": _by_type({each.name: each.serverless_usd for each in plan.types}),
     }
@@ -232,38 +237,55 @@ def _usd(commitments: Sequence[PlanCommitment]) -> float:
     return sum(each.gpus * each.usd_per_gpu_h for each in commitments)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanSource:
-    """What a file of a plan is made of, besides its results.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
+    """A plan.
 
     Attributes:
-        log: the log.
-        markets: of each GPU type, as offered.
+        log: that it is of.
+        offered: markets of each GPU type.
         bought: the plan.
         older: the plan that it stays with; None without one.
     """
 
     log: InputFile
-    markets: Mapping[str, GpuMarkets]
+    offered: Mapping[str, GpuMarkets]
     bought: Purchase
     older: PlanFile | None
 
+    def parameters(self) -> dict[str, Any]:
+        """Return what goes under ``parameters`` in JSON, with the options of an older plan."""
+        return self.request.parameters()
 
-def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults) -> PlanFile:
+    @property
+    def rounding_share(self) -> float:
+        """What whole nodes cost over the program's value, as a share of it."""
+        return gap_share(self.bought)
+
+    def exported(self, name: str) -> str:
+        """Return the text of a file of the export."""
+        return WRITERS[name](plan_file(self), class_uses(self.bought))
+
+    def toml(self) -> str:
+        """Return the text of the plan's file."""
+        return plan_text(plan_file(self))
+
+
+def plan_file(answer: PlanAnswer) -> PlanFile:
     """Return a plan as it is written."""
-    columns, replay = source.bought.program.columns, results.replay
-    end = end_of(columns)
+    results, columns = answer.results, answer.bought.program.columns
+    replay, end = results.replay, end_of(columns)
     return PlanFile(
         plan=PlanOrigin(
             gpuplan_version=gpuplan_version(),
-            log=source.log.path,
-            sha256=source.log.sha256,
+            log=answer.log.path,
+            sha256=answer.log.sha256,
             begin=instant(columns.jobs.begin_us),
             end=end,
             jobs=results.jobs,
             labelled_by=columns.jobs.labelled_by,
         ),
-        options=_options(request),
+        options=_options(answer.request),
         results=PlanTotals(
             usd_per_month=float(results.usd_per_month),
             program_usd_per_month=float(results.program_usd_per_month),
@@ -273,8 +295,8 @@ def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults
             saving_share=None if results.saving_share is None else float(results.saving_share),
             confirmed=results.confirmed,
         ),
-        types=[_type(name, source.markets[name]) for name in columns.types],
-        commitment=_commitments(source, end, results.today.committed),
+        types=[_type(name, answer.offered[name]) for name in columns.types],
+        commitment=_commitments(answer, end),
         market=[
             PlanMarket(
                 use.name,
@@ -307,31 +329,9 @@ def plan_file(request: PurchaseRequest, source: PlanSource, results: PlanResults
 
 
 def _options(request: PurchaseRequest) -> PlanOptions:
-    services = request.services
-    return PlanOptions(
-        where=request.jobs.where,
-        levers=write_levers(request.levers),
-        by=request.by,
-        gpu=request.prices.gpu,
-        target=write_target(request.target),
-        budget=request.budget,
-        slower=write_slower(request.slower) or "none",
-        spot=request.spot,
-        spot_losses_per_s=request.spot_hazard,
-        spot_availability=None
-        if request.spot_availability is None
-        else str(request.spot_availability),
-        spot_max=request.spot_max,
-        speedup=request.speedup,
-        defer=write_deferral(request.defer),
-        cluster=request.cluster,
-        policy=request.policy,
-        holdout=request.holdout,
-        **{name: getattr(request.renting, name) for name in DELAYS},
-        services=services.services,
-        load=list(services.load),
-        lend=services.lend,
-    )
+    typed = request.parameters()
+    typed |= {"slower": typed["slower"] or "none", "lend": request.services.lend}
+    return PlanOptions(**{name: typed[name] for name in PlanOptions.__struct_fields__})
 
 
 def _type(name: str, market: GpuMarkets) -> PlanType:
@@ -347,29 +347,20 @@ def _type(name: str, market: GpuMarkets) -> PlanType:
     )
 
 
-def _commitments(
-    source: PlanSource, end: datetime, today: Sequence[CommittedToday]
-) -> list[PlanCommitment]:
+def _commitments(answer: PlanAnswer, end: datetime) -> list[PlanCommitment]:
     """Return the commitments whose term goes on, and those that the plan adds.
 
     Those of the price book go on too, also where the plan has fewer GPUs.
     """
-    bought = source.bought
-    commitments = [] if source.older is None else _in_force(source.older, end)
-    for of_type in today:
+    bought = answer.bought
+    commitments = [] if answer.older is None else _in_force(answer.older, end)
+    for of_type in answer.results.today.committed:
         for in_force in of_type.terms:
-            commitment = PlanCommitment(
-                of_type.gpu_type,
-                float(in_force.gpus),
-                in_force.usd_per_gpu_h,
-                begin=in_force.begin,
-                until=in_force.until,
-            )
-            if in_force.until is not None and commitment not in commitments:
-                commitments.append(commitment)
+            if in_force.until is not None and in_force not in commitments:
+                commitments.append(in_force)
     columns = bought.program.columns
     for number, name in enumerate(columns.types):
-        market = source.markets[name]
+        market = answer.offered[name]
         gpus = columns.markets[number].held + float(bought.whole.committed[number])
         new = gpus - _gpus([each for each in commitments if each.gpu_type == name])
         if new <= WHOLE or market.committed_usd is None:

@@ -1,11 +1,12 @@
-"""What a plan reads: the jobs of a log, and the markets of each GPU type at its end."""
+"""What a plan reads: the jobs of a log, the markets of each GPU type at its end, an older plan."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.ingest.logs import read_trace
@@ -20,12 +21,14 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
 from gpuplan.planner.plan.markets import GpuMarkets
-from gpuplan.planner.plan.plan_file import instant
+from gpuplan.planner.plan.plan_file import WRITE, PlanCommitment, PlanFile, instant
 from gpuplan.planner.plan.replay import LASTS_AT_MOST
 from gpuplan.planner.plan.spot_record import SpotRecord, spot_record
-from gpuplan.planner.plan.today import CommittedToday, TermToday
+from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.simkit.cluster_shape import ClusterShape
+
+FILE_OPTIONS = ("spot", "defer", "by", "speedup", "cluster", "spot_availability", "budget")
 
 
 def plan_trace(request: PurchaseRequest) -> Trace:
@@ -95,16 +98,17 @@ def markets_of(
     return prices, markets, tuple(committed_today)
 
 
-def _terms(book: CommitmentBook, gpu_type: str | None) -> tuple[TermToday, ...]:
+def _terms(book: CommitmentBook, gpu_type: str | None) -> tuple[PlanCommitment, ...]:
     """Return the commitments of the price book of a type in force at the end of the log."""
     if any(price.gpus for price in book.prices):
         return ()  # those typed stand in for them, and say no date
     return tuple(
-        TermToday(
-            pool.gpus,
-            float(pool.usd_per_gpu_h),
-            None if pool.from_us == ALWAYS_US else instant(pool.from_us),
-            None if pool.until_us == FOREVER_US else instant(pool.until_us),
+        PlanCommitment(
+            gpu_type=gpu_type or "",
+            gpus=float(pool.gpus),
+            usd_per_gpu_h=float(pool.usd_per_gpu_h),
+            begin=None if pool.from_us == ALWAYS_US else instant(pool.from_us),
+            until=None if pool.until_us == FOREVER_US else instant(pool.until_us),
         )
         for pool in book.pools(gpu_type)
         if pool.market == COMMITTED
@@ -178,3 +182,30 @@ def shapes_of(
         for gpu_type, name in means.items()
         if gpu_type is not None
     }
+
+
+def check_same_types(plan: PlanFile, path: Path, types: Sequence[str]) -> None:
+    """Refuse a plan of GPU types of which a log has none. Raises `InputError`."""
+    of_plan = [each.name for each in plan.types]
+    if set(of_plan) & set(types):
+        return
+    named, of_log = (listed(list(filter(None, names)), 6) for names in (of_plan, types))
+    raise InputError(
+        path,
+        f"the plan is of {named or 'GPUs without a type'}, and this log names "
+        f"{of_log or 'no GPU types'}",
+        hint="a plan of this log: gpuplan plan LOG ... -o plan.toml",
+    )
+
+
+def of_file(error: UsageError, typed: PurchaseRequest, path: Path) -> Exception:
+    """Return what to raise where an option cannot be used that only the plan has."""
+    text = str(error).partition("\n")[0]
+    defaults = PurchaseRequest(typed.trace)
+    is_typed = {name: getattr(typed, name) != getattr(defaults, name) for name in FILE_OPTIONS}
+    is_typed["where"] = typed.jobs.where is not None
+    for name, was_typed in is_typed.items():
+        flag = f"--{name.replace('_', '-')}"
+        if not was_typed and re.match(rf"{flag}(?![\w-])", text):
+            return InputError(path, f"options.{name}{text.removeprefix(flag)}", hint=WRITE)
+    return error

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MONTH_H
 from gpuplan.analysis.base.words import counted
-from gpuplan.planner.money.commitment_texts import months_of_term
+from gpuplan.analysis.prices.contracts import COMMITTED, OWNED, PaidPool
+from gpuplan.planner.money.commitment_texts import CommitPrice, months_of_term
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.confirmation import PlanProof
@@ -28,7 +32,7 @@ def dear_spot(columns: RouteColumns) -> list[str]:
     return [
         f"--spot-price {f'{name}=' if name else ''}{market.spot_usd:g} is not below the "
         f"{market.on_demand_usd:g} on demand, where no GPU is lost"
-        for name, market in zip(columns.types, columns.markets, strict=True)
+        for name, market in columns.market_of.items()
         if market.spot_usd is not None
         and market.on_demand_usd is not None
         and market.spot_usd >= market.on_demand_usd
@@ -89,4 +93,53 @@ def plan_notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> li
         )
     if proof.decision is not None and proof.decision.tried:
         notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")
+    return notes
+
+
+def paid_notes(
+    pools: Sequence[PaidPool],
+    prices: Sequence[CommitPrice],
+    end_us: int,
+    budget_usd_per_h: float | None,
+) -> list[str]:
+    """Return what the dollars of a plan leave out: GPUs owned, or committed to today.
+
+    Args:
+        pools: of the price book.
+        prices: of commitments; those with GPUs are in force.
+        end_us: the end of the log, microseconds since 1970.
+        budget_usd_per_h: of the plan; None without one.
+
+    Raises:
+        InfeasibleError: the budget is below what owned GPUs cost.
+    """
+    gpus = {OWNED: 0, COMMITTED: 0}
+    usd = {OWNED: 0.0, COMMITTED: 0.0}
+    paid = [
+        (pool.market, pool.gpus, pool.usd_per_gpu_h)
+        for pool in pools
+        if pool.from_us < end_us <= pool.until_us and pool.market in gpus
+    ]
+    paid += [(COMMITTED, price.gpus, price.offer.usd_per_gpu_h) for price in prices if price.gpus]
+    for market, count, usd_per_gpu_h in paid:
+        gpus[market] += count
+        usd[market] += float(usd_per_gpu_h) * count * MONTH_H
+    owned, committed = (f"the {gpus[market]:,} GPUs" for market in (OWNED, COMMITTED))
+    if budget_usd_per_h is not None and budget_usd_per_h * MONTH_H < usd[OWNED]:
+        raise InfeasibleError(
+            f"--budget ${budget_usd_per_h * MONTH_H:,.0f}/month: {owned} owned cost "
+            f"${usd[OWNED]:,.0f} a month already\n"
+            "  next: a budget above that, or --owned TYPE=GPUS without a rate if they are paid off"
+        )
+    notes = []
+    if usd[OWNED]:
+        notes.append(
+            f"{owned} owned cost ${usd[OWNED]:,.0f} a month whatever the plan; its dollars leave "
+            "that out"
+        )
+    if gpus[COMMITTED]:
+        notes.append(
+            f"{committed} committed to today (${usd[COMMITTED]:,.0f} a month) are planned anew, as "
+            "if their terms had ended"
+        )
     return notes

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.planner.plan.caps import PlanCap
 from gpuplan.planner.plan.confirmation import ReplayedPurchase, SpotReplay
-from gpuplan.planner.plan.cost_steps import CostStep
 from gpuplan.planner.plan.holdout import PlanHoldout
 from gpuplan.planner.plan.kept import KeptPlan
 from gpuplan.planner.plan.lending import PlanLending
 from gpuplan.planner.plan.levers import LeverWorth
-from gpuplan.planner.plan.market_use import MarketUse
+from gpuplan.planner.plan.market_use import CostStep, MarketUse
 from gpuplan.planner.plan.outlook import PlanOutlook
 from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.studies.plan_services import PlannedServices

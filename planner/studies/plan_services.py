@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.plan.jobs import ServiceLoad
 from gpuplan.planner.plan.markets import GpuMarkets
 from gpuplan.planner.plan.purchase import Purchase, best
-from gpuplan.planner.plan.services import ServiceLoad
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.requests.share import SharedCluster, ShareRequest
 from gpuplan.planner.sharing.coscaling_study import (
@@ -44,6 +45,8 @@ class PlannedServices:
         usd_per_month: by which they raise the bill of the program.
         horizon_s: of the load, which repeats until the log ends.
         points: that were compared.
+        load: GPUs that they hold over time.
+        inputs: files read.
     """
 
     gpu_type: str
@@ -57,6 +60,8 @@ class PlannedServices:
     usd_per_month: float
     horizon_s: float
     points: int
+    load: Hidden[ServiceLoad]
+    inputs: Hidden[tuple[InputFile, ...]]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -70,19 +75,10 @@ class PlannedServices:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceDemand:
-    """GPUs of services by type, with what they are of and the files read."""
-
-    services: PlannedServices
-    loads: dict[str, ServiceLoad]
-    inputs: tuple[InputFile, ...]
-
-
 def service_demand(
     request: PurchaseRequest, markets: Mapping[str, GpuMarkets]
-) -> ServiceDemand | None:
-    """Return what the services of a request hold; None where it has none.
+) -> PlannedServices | None:
+    """Return the services of a request, not priced yet; None where it has none.
 
     Raises:
         InfeasibleError, InputError: as ``gpuplan share``.
@@ -104,25 +100,19 @@ def service_demand(
     results = answer.results
     assert isinstance(results, CoscalingResults)
     point, row = cheapest_point(results)
-    return ServiceDemand(
-        services=PlannedServices(
-            gpu_type=gpu_type,
-            policy=point.policy,
-            gamma=point.gamma,
-            capacity_factor=point.capacity_factor,
-            mean_gpus=row.mean_gpus,
-            peak_gpus=float(row.max_gpus),
-            worst_violation_rate=row.worst_violation_rate,
-            whole_gpus=results.exclusive.mean_gpus,
-            usd_per_month=0.0,
-            horizon_s=results.horizon_s,
-            points=len(results.frontier),
-        ),
-        loads={
-            gpu_type: ServiceLoad(
-                row.run.time_s, row.run.active_gpus.astype(np.float64), row.run.horizon_s
-            )
-        },
+    return PlannedServices(
+        gpu_type=gpu_type,
+        policy=point.policy,
+        gamma=point.gamma,
+        capacity_factor=point.capacity_factor,
+        mean_gpus=row.mean_gpus,
+        peak_gpus=float(row.max_gpus),
+        worst_violation_rate=row.worst_violation_rate,
+        whole_gpus=results.exclusive.mean_gpus,
+        usd_per_month=0.0,
+        horizon_s=results.horizon_s,
+        points=len(results.frontier),
+        load=ServiceLoad(row.run.time_s, row.run.active_gpus.astype(np.float64), row.run.horizon_s),
         inputs=answer.inputs,
     )
 
@@ -160,9 +150,9 @@ def cheapest_point(results: CoscalingResults) -> tuple[FrontierPoint, CoscalingR
     return point, run_point(results, point)
 
 
-def priced(demand: ServiceDemand, plan: Purchase) -> PlannedServices:
+def priced(services: PlannedServices, plan: Purchase) -> PlannedServices:
     """Return the services with what they add to the bill of the program of a plan."""
     columns = replace(plan.program.columns, services={})
     without = best(replace(plan.program, columns=columns), plan.exact.start)
     usd_per_h = 0.0 if without is None else plan.exact.usd_per_h - without.usd_per_h
-    return replace(demand.services, usd_per_month=usd_per_h * MONTH_H)
+    return replace(services, usd_per_month=usd_per_h * MONTH_H)

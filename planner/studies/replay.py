@@ -19,8 +19,7 @@ from gpuplan.analysis.job_table.schema import CANONICAL, LIMIT_COLUMN
 from gpuplan.analysis.prices.contracts import FOREVER_US
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.limit_share import COLUMN as REASON
-from gpuplan.analysis.waits.limit_share import limit_share
+from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.price_book import Prices

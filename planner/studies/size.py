@@ -17,8 +17,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.limit_share import COLUMN as REASON
-from gpuplan.analysis.waits.limit_share import limit_share
+from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
@@ -38,7 +37,7 @@ from gpuplan.planner.site.fidelity import (
     why_not_today,
     without_limits,
 )
-from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.site.pool_replays import fidelity_of_pools
 from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.size_commitment import SizePrices, read_prices, read_size_prices
@@ -151,9 +150,12 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         todays_usd = None if billed is None else billed.usage.usd_per_month
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     answers = [
-        PoolAnswer(request, pool, prices.of_cluster(pool.gpu_type), plan, is_one=len(pools) == 1)
+        PoolAnswer(
+            request, pool, prices.of_cluster(pool.gpu_type), plan, is_one=len(pools) == 1,
+            paid=prices.prices.pools(pool.gpu_type),
+        )
         for pool, plan in zip(pools, plans, strict=True)
-    ]
+    ]  # fmt: skip
     fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
     source_format = trace.provenance.source_format
     fidelity = named_for(fidelity, has_partitions=source_format not in KUBERNETES)
@@ -196,8 +198,10 @@ def _fidelity(
         return unknown(why)
     _, draws = np.random.default_rng(request.replay.jobs.seed).spawn(2)  # as every replay draws
     is_part = request.replay.jobs.where is not None
-    replays = PoolReplays(request.spec(), draws, request.grown, is_part)
-    fidelity, each = replays.fidelity([answer.pool for answer in answers], seen)
+    fidelity, each = fidelity_of_pools(
+        [answer.pool for answer in answers], seen, request.spec(), draws, growth=request.grown,
+        is_part=is_part,
+    )  # fmt: skip
     for answer, of_pool in zip(answers, each, strict=True):
         answer.fidelity = of_pool
     return fidelity

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.analysis.prices.contracts import PaidPool
 from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
@@ -42,6 +43,7 @@ class TypeAnswer:
         request: what was asked for.
         sizes: the candidates.
         price: of a GPU-hour; None where nothing gives one and no size is replayed.
+        paid: GPUs owned and committed to, at their own prices; the price is of those above them.
         name: the GPU type, ``all`` where the log has one.
         is_one: whether there is no other type.
         each: GPUs of a node; None where nodes do not matter.
@@ -61,9 +63,10 @@ class TypeAnswer:
         name: str,
         *,
         is_one: bool,
+        paid: Sequence[PaidPool] = (),
     ) -> None:
         self.request, self.sizes, self.price, self.is_one = request, sizes, price, is_one
-        self.name = name
+        self.name, self.paid = name, paid
         self.each: int | None = None
         self.today_gpus: int | None = None
         self.jobs, self.window_s = 0, 0.0
@@ -79,9 +82,11 @@ class TypeAnswer:
         return None if self.each is None else gpus // self.each
 
     def month_usd(self, gpus: float) -> float:
-        """Return what GPUs cost a month, busy or not."""
+        """Return what GPUs cost a month, busy or not; those paid for anyway cost it in any case."""
         assert self.price is not None  # sizes have a price
-        return gpus * self.price.usd_per_gpu_h * MONTH_H
+        above = max(gpus - sum(pool.gpus for pool in self.paid), 0)
+        anyway = float(sum(pool.gpus * pool.usd_per_gpu_h for pool in self.paid))
+        return (anyway + above * self.price.usd_per_gpu_h) * MONTH_H
 
     def run(self, *, may_speak: bool = True) -> None:
         """Search, and replay the sizes to show; only the latter where no size may be named."""
@@ -188,13 +193,18 @@ class TypeAnswer:
         """GPUs to commit to; None where no prices of commitments are given."""
         return None
 
+    def _usd_per_gpu_h(self) -> float | None:
+        if self.price is None or not self.gpus or not self.paid:
+            return None if self.price is None else self.price.usd_per_gpu_h
+        return self.month_usd(self.gpus) / self.gpus / MONTH_H
+
     def result(self) -> SizePool:
         """Return the pool as JSON has it."""
         gpus = self.gpus
         return SizePool(
             name=self.name,
             jobs=self.jobs,
-            usd_per_gpu_h=None if self.price is None else self.price.usd_per_gpu_h,
+            usd_per_gpu_h=self._usd_per_gpu_h(),
             gpus=gpus,
             nodes=None if gpus is None else self.nodes(gpus),
             usd_per_month=None if gpus is None else self.month_usd(gpus),
@@ -220,6 +230,7 @@ class PoolAnswer(TypeAnswer):
         plan: CommitmentPlan | None,
         *,
         is_one: bool,
+        paid: Sequence[PaidPool] = (),
     ) -> None:
         each = pool.gpus_per_node
         level, seed, step = request.level, request.replay.jobs.seed, request.cluster_step
@@ -229,7 +240,7 @@ class PoolAnswer(TypeAnswer):
         terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
         sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         name = ALL if is_one else pool.gpu_type or "unknown"
-        super().__init__(request, sizes, price, name, is_one=is_one)
+        super().__init__(request, sizes, price, name, is_one=is_one, paid=paid)
         self.pool, self.plan, self.sure, self.each = pool, plan, sure, each
         self.today_gpus = None if pool.shape is None else pool.shape.gpus
         self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS

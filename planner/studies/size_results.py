@@ -99,8 +99,9 @@ class SizePool:
     Attributes:
         name: the GPU type; ``all`` where the log has one or names none.
         jobs: replayed.
-        usd_per_gpu_h: the price; null where none is given, and only commitments on other types are
-            looked for.
+        usd_per_gpu_h: the mean price of the size found, of a GPU above those owned and committed to
+            without one; null where none is given, and only commitments on other types are looked
+            for.
         gpus: the smallest size that meets the targets; null without a target.
         nodes: of that size; null where nodes do not matter.
         usd_per_month: of that size.

@@ -17,23 +17,28 @@ from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.site.document import read_twin
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.money.bill_today import at_end
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
-from gpuplan.planner.site.node_replays import GROUP_OF, SiteTerms, group_mask, today_waits
-from gpuplan.planner.site.node_types import NodesOfType, node_types
-from gpuplan.planner.site.patience import patience_of
-from gpuplan.planner.site.replicas import Chance
+from gpuplan.planner.site.node_replays import (
+    GROUP_OF,
+    NodesOfType,
+    SiteTerms,
+    group_mask,
+    node_types,
+    today_waits,
+)
+from gpuplan.planner.site.replicas import Chance, patience_of
 from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs
 from gpuplan.planner.sizing.search import unclear_of
 from gpuplan.planner.sizing.targets import Target, whole_multiple
 from gpuplan.planner.studies.size_pool import TypeAnswer
 from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
 from gpuplan.planner.twin.calibrate import prepared
-from gpuplan.planner.twin.left_out import left_out_notes
+from gpuplan.planner.twin.score import left_out_notes
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
 from gpuplan.simkit.twin.site import SiteCluster
@@ -49,13 +54,16 @@ class SiteAnswer(TypeAnswer):
         self,
         request: SizeRequest,
         sizes: SiteSizes,
-        price: Price,
+        prices: Prices,
         seen: Today,
         *,
         is_one: bool,
     ) -> None:
         terms = sizes.terms
-        super().__init__(request, sizes, price, terms.nodes.name, is_one=is_one)
+        name = terms.nodes.name
+        super().__init__(
+            request, sizes, prices.of(name), name, is_one=is_one, paid=prices.pools(name)
+        )
         self.each, self.today_gpus, self.seen, self.terms = sizes.step, sizes.today, seen, terms
         self.jobs = int((terms.work.scored | terms.held).sum())
         self.window_s = seen.window_s
@@ -141,7 +149,8 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     whole = read_site_log(request.replay.trace, calibration.time_zone)
     log = whole if calibration.all_jobs else recent(whole)
     jobs = in_site_zone(request.replay.jobs, request.replay.trace, calibration, request.twin)
-    seen = today(read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS)))
+    trace = read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS))
+    seen, prices = today(trace), at_end(trace, prices)
     assert seen is not None  # the log has GPU jobs that started
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config, targets = level_config(full, calibration.level), request.targets()
@@ -162,8 +171,7 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     is_one = len(types) == 1
     answers = [
         SiteAnswer(
-            request, SiteSizes(each, request.engine), prices.of(each.nodes.name), seen,
-            is_one=is_one,
+            request, SiteSizes(each, request.engine), prices, seen, is_one=is_one
         )
         for each in terms
     ]  # fmt: skip

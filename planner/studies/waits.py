@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +14,18 @@ from gpuplan.analysis.base.plain import Hidden, Inlined
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
+from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.kubernetes.nodes import NodeGpus, read_node_gpus
 from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.quota.kueue_site import QuotaDocument, site_or_none
 from gpuplan.analysis.quota.objects import site_objects
 from gpuplan.analysis.quota.workloads import is_kueue_dump, read_kueue_log
+from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.pools import NODES, GpuKinds, StatedCluster, pools_of
+from gpuplan.analysis.waits.pools import NODES, StatedCluster, kind_of, partition_kinds, pools_of
 from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitingNow, WaitSummary
 from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
 from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
@@ -31,6 +33,9 @@ from gpuplan.planner.quota_twin.waiting import QUOTAS_OF_DUMP, cluster_of_quotas
 from gpuplan.planner.requests.site_request import check_kind
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.twin.settings import site_of
+from gpuplan.simkit.cluster_shape import ClusterShape
+from gpuplan.simkit.twin.site import SiteCluster, SiteQos
 
 COLUMNS = (*NEEDED, "user", "group")
 REAL_COLUMNS = ("job_id",)
@@ -41,6 +46,13 @@ VANISHED = (
     "pods vanish hours to days after they end, and the GPUs that they held look free here: too few "
     "free GPUs may have been the reason more often\n  next: kube-metrics has the pods of the past"
 )
+LIMITS = {
+    "QOSMaxGRESPerUser": "user_gpus",
+    "QOSGrpGRES": "grp_gpus",
+    "QOSMaxGRESPerJob": "job_gpus",
+}
+"""Slurm's reason -> the limit of a QOS, in GPUs, that it names."""
+ACCOUNT_GPUS = "AssocGrpGRES"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +74,7 @@ class WaitsResults:
     zone: Hidden[str] = "UTC"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitsAnswer(Answer[WaitsRequest, WaitsResults]):
-    """Why the jobs of a log wait."""
-
-
-def waits(request: WaitsRequest) -> WaitsAnswer:
+def waits(request: WaitsRequest) -> Answer[WaitsRequest, WaitsResults]:
     """Return why the jobs of a log wait.
 
     Raises:
@@ -90,11 +97,9 @@ def waits(request: WaitsRequest) -> WaitsAnswer:
     analysis = wait_analysis(trace, request.trace, request, jobs, quotas, nodes)
     if analysis is None:
         raise InputError(
-            request.trace,
-            "records no wait of a job with GPUs",
-            expected="submissions and starts",
+            request.trace, "records no wait of a job with GPUs", expected="submissions and starts"
         )
-    return WaitsAnswer(
+    return Answer(
         request=request,
         results=WaitsResults(
             analysis.summary(),
@@ -143,7 +148,7 @@ def wait_analysis(
         nodes: of the dump of pods that the trace was read from, which count in the same way.
     """
     everything = whole_log(trace, path, jobs)
-    types = GpuKinds.of(everything)
+    types = partition_kinds(everything)
     begin_us = None if trace.period is None else trace.period[0]
     read = [name for name in (*COLUMNS, *SITE, *REAL_COLUMNS) if name in trace.jobs.columns]
     waits = first_waits(trace.jobs.select(read), types, begin_us)
@@ -161,12 +166,8 @@ def wait_analysis(
     if request is not None and is_of_kueue:
         cluster = cluster_of_quotas(request.quota_site(), kinds_of(everything))
     if request is not None and site is not None:
-        from gpuplan.planner.twin.stated import cluster_of_site, limits_of_site
-
         cluster, limit_of = cluster_of_site(site[0], kinds_of(everything)), limits_of_site(site[0])
     if request is not None and (shape := request.shape()) is not None:
-        from gpuplan.planner.twin.stated import cluster_of_option
-
         cluster = cluster_of_option(shape, kinds_of(everything))
     if request is not None and site is not None and request.real:
         from gpuplan.planner.twin.held import rule_spells
@@ -190,7 +191,7 @@ def cluster_of_nodes(nodes: NodeGpus) -> StatedCluster | None:
 def kinds_of(jobs: pl.DataFrame) -> list[str]:
     """Return what GPUs the jobs of a whole log run on."""
     held = jobs.filter(pl.col("num_gpus") > 0, pl.col("duration_s").is_not_null())
-    names = held.select(GpuKinds.of(jobs).of_jobs(held))["kind"].unique().sort()
+    names = held.select(kind_of(held, partition_kinds(jobs)))["kind"].unique().sort()
     kinds: list[str] = names.to_list()
     return kinds
 
@@ -237,3 +238,60 @@ def _notes(analysis: WaitAnalysis, request: WaitsRequest, trace: Trace) -> Itera
         )
     if trace.rows > trace.jobs.height and request.jobs.where is not None:
         yield "GPUs held are those of all jobs of the log"
+
+
+def cluster_of_option(shape: ClusterShape, kinds: Iterable[str]) -> StatedCluster:
+    """Return what ``--cluster`` says; ``kinds`` are the GPU types of the log.
+
+    Raises:
+        UsageError: it names a type that the log does not have, or one that may be several.
+    """
+    of_type = {pool.gpu_type: pool.gpus or 0 for pool in shape.pools}
+    if None in of_type:
+        return StatedCluster("--cluster", of_type)
+    named = match_types([name for name in of_type if name], list(kinds), "--cluster")
+    gpus = {kind: of_type[name] for kind, name in named.items() if name is not None}
+    return StatedCluster("--cluster", gpus)
+
+
+def cluster_of_site(document: SiteDocument, kinds: Iterable[str]) -> StatedCluster:
+    """Return the GPUs, nodes and partitions of a site's settings.
+
+    Args:
+        kinds: GPU types of the log, or its partitions where it names no types.
+
+    Raises:
+        UsageError: a value cannot be used.
+    """
+    site = site_of(document)
+    of_node, by_type = site.gpus_of_node, site.gpus_of_type
+    gpus: dict[str | None, int] = {}
+    partitions = {part.name: frozenset(part.nodes) for part in site.partitions}
+    kinds = list(kinds)
+    named = match_types(list(by_type), kinds, "--twin", apart=True) if by_type else {}
+    for kind in kinds:
+        name = named.get(kind)
+        if name is not None:
+            gpus[kind] = by_type[name]
+        elif kind in partitions:
+            gpus[kind] = sum(of_node[node] for node in partitions[kind])
+        elif len(kinds) == 1:
+            gpus[kind] = site.gpus
+    return StatedCluster("--twin", gpus, of_node, partitions)
+
+
+def limits_of_site(document: SiteDocument) -> LimitOf:
+    """Return the limits of a site in GPUs, by Slurm's reason and whose they are."""
+    site: SiteCluster = site_of(document)
+    of_qos: dict[str, SiteQos] = {qos.name: qos for qos in site.qos}
+    of_account = {row.account: row.grp_gpus for row in site.assocs if not row.user}
+
+    def limit(reason: str, of: str) -> int | None:
+        if reason == ACCOUNT_GPUS:
+            return of_account.get(of)
+        if reason not in LIMITS or of not in of_qos:
+            return None
+        gpus: int | None = getattr(of_qos[of], LIMITS[reason])
+        return gpus
+
+    return limit

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H, WEEK_S
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.clock import shown_zone
 from gpuplan.analysis.ingest.logs import read_trace
@@ -31,7 +31,7 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.waste import WasteRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import NO_WAITS, unknown, why_not_today
-from gpuplan.planner.site.pools_today import PoolReplays
+from gpuplan.planner.site.pool_replays import fidelity_of_pools
 from gpuplan.planner.sizing.pools import COLUMNS as POOLED
 from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
@@ -41,7 +41,7 @@ from gpuplan.planner.studies.waste_results import (
     WasteResults,
     WasteSource,
 )
-from gpuplan.planner.twin.workload import MOST_JOBS, WEEK_S
+from gpuplan.planner.twin.workload import MOST_JOBS
 from gpuplan.planner.waste.class_speeds import check_classes, classes_of, read_class_speeds
 from gpuplan.planner.waste.clock import waste_clock
 from gpuplan.planner.waste.energy import Energy, energy_of
@@ -339,7 +339,7 @@ def _replayed_waits(request: WasteRequest, trace: Trace, removed: JobWaste) -> R
     if not why:
         is_part = request.jobs.where is not None
         _, draws = np.random.default_rng(request.jobs.seed).spawn(2)
-        fidelity, _ = PoolReplays(spec, draws, is_part=is_part).fidelity(pools, seen)
+        fidelity, _ = fidelity_of_pools(pools, seen, spec, draws, is_part=is_part)
     fidelity = within_cluster(pools, spec.policy, fidelity)
     rows = tuple(map(_rows, pools))
     replays = PoolReplay(pools, rows, removed, spec, fidelity, after_s)

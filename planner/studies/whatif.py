@@ -11,13 +11,12 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.site_request import SiteRequest
 from gpuplan.planner.requests.whatif import WhatIfRequest, epoch_s
-from gpuplan.planner.site.change_costs import change_cost
-from gpuplan.planner.site.change_effects import WhatIfResults
+from gpuplan.planner.site.change_effects import WhatIfResults, change_cost
 from gpuplan.planner.site.pairs import what_if
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.quota_whatif import quota_whatif
 from gpuplan.planner.twin import site_changes as changes
-from gpuplan.planner.twin.left_out import left_out_notes
+from gpuplan.planner.twin.score import left_out_notes
 from gpuplan.planner.twin.validate import ValidationResults, validate
 
 FIRST_PARTS = (

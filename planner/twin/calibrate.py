@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
@@ -26,9 +26,9 @@ from gpuplan.planner.twin.score import (
     wait_note,
 )
 from gpuplan.planner.twin.settings import ADDED, LEVELS, config_of, level_config, shuffled, site_of
-from gpuplan.planner.twin.workload import SiteWorkload, jittered, site_workload
+from gpuplan.planner.twin.workload import SiteWorkload, jittered, site_run, site_workload
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.simulator import SiteRun
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 from gpuplan.simkit.watch import ReplayPace
 
@@ -133,12 +133,23 @@ def nothing(share: float) -> None:
 
 
 class Replays:
-    """Replays jobs; ``total`` replays are all the work."""
+    """Shows how far replays are; ``total`` replays are all the work."""
 
     def __init__(self, total: int, progress: Progress = nothing) -> None:
         self.total = total
         self.progress = progress
         self.done = 0
+
+    def next(self, text: str, jobs: int) -> Progress:
+        """Return what the next replay calls with its share done; ``text`` says what it counts."""
+        pace, before = ReplayPace(), self.done
+        self.done += 1
+
+        def seen(share: float) -> None:
+            pace.say(round(share * jobs), jobs, text)
+            self.progress((before + share) / self.total)
+
+        return seen
 
     def run(self, name: str, site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> SiteRun:
         """Replay jobs on a site; ``name`` says what is replayed.
@@ -146,18 +157,7 @@ class Replays:
         Raises:
             UsageError: the site or a job is too large for a replay.
         """
-        pace, count = ReplayPace(), jobs.id.size
-
-        def seen(share: float) -> None:
-            pace.say(round(share * count), count, f"jobs replayed ({name})")
-            self.progress((self.done + share) / self.total)
-
-        try:
-            run = replay_site(site, jobs, config, seen)
-        except ValueError as error:
-            raise UsageError(f"the site cannot be replayed: {error}") from error
-        self.done += 1
-        return run
+        return site_run(site, jobs, config, self.next(f"jobs replayed ({name})", jobs.id.size))
 
 
 def calibrate(
@@ -173,8 +173,6 @@ def calibrate(
     """Replay a log under more and more of its site's rules and score each.
 
     Args:
-        log: the log.
-        document: the site's settings.
         inferred: which of them were inferred or assumed.
         warmup_s: see `site_workload`.
         limit_factor: see `site_workload`.
@@ -188,7 +186,7 @@ def calibrate(
     site, full, work = prepared(log, document, warmup_s, limit_factor)
     scores: list[LevelScore] = []
     runs: dict[str, SiteRun] = {}
-    skipped = _skipped(site, full, document)
+    skipped = _skipped(site, full)
     levels = [level for level in LEVELS if level not in skipped]
     replays = Replays(len(levels) + len(SEEDS), progress)
     for level in levels:
@@ -204,7 +202,12 @@ def calibrate(
         scores.append(score)
         runs[level] = run
     top = scores[-1].name
-    floor = _floor(replays, site, work, level_config(full, top), runs[top])
+    config = level_config(full, top)
+    shaken = [
+        replays.run("noise floor", site, jittered(work.jobs, seed), shuffled(config, seed))
+        for seed in SEEDS
+    ]
+    floor = noise_floor(work, runs[top], shaken)
     chosen, choice = _choose(scores, floor, document)
     rejected, lacks = never_started(runs[chosen]), lacks_of(log, document, site)
     note = () if (text := wait_note(work)) is None else (text,)
@@ -227,7 +230,7 @@ def calibrate(
         inferred=inferred,
         rules_off=log.switched_off(),
         unknown_settings=document.unknown,
-        advice=tuple(advice(work, run, _given(document), floor.mae_s)),
+        advice=tuple(advice(work, run, _given_keys(document), floor.mae_s)),
         notes=(*left_out_notes(log), *work.notes, *document.notes, *note),
         log=log,
         document=document,
@@ -257,7 +260,7 @@ def never_started(run: SiteRun) -> dict[str, int]:
     return counts
 
 
-def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -> dict[str, str]:
+def _skipped(site: SiteCluster, full: SchedulerConfig) -> dict[str, str]:
     """Return the levels that would equal the one before, and why."""
     reasons = {}
     tiers = {p.tier for p in site.partitions}
@@ -271,23 +274,21 @@ def _skipped(site: SiteCluster, full: SchedulerConfig, document: SiteDocument) -
         for q in site.qos
         for name in ("grp_gpus", "grp_jobs", "user_gpus", "user_jobs", "job_gpus", "max_wall")
     ) or any(a.grp_gpus is not None or a.max_jobs is not None for a in site.assocs)
-    enforced = str(document.get("backfill", "AccountingStorageEnforce") or "limits").lower()
     if not caps:
         reasons["limits"] = "no limits are known"
-    elif not any(word in enforced for word in ("limits", "safe", "all", "1")):
+    elif not full.limits:
         reasons["limits"] = "AccountingStorageEnforce does not enforce limits"
     if not site.events:
         reasons["events"] = "no node events are known"
     return reasons
 
 
-def _floor(
-    replays: Replays, site: SiteCluster, work: SiteWorkload, config: SchedulerConfig, top: SiteRun
-) -> NoiseFloor:
-    runs = [
-        replays.run("noise floor", site, jittered(work.jobs, seed), shuffled(config, seed))
-        for seed in SEEDS
-    ]
+def noise_floor(work: SiteWorkload, top: StartedRun, runs: Sequence[StartedRun]) -> NoiseFloor:
+    """Return how far replays differ in ties and in submissions by up to a minute.
+
+    Args:
+        runs: the same with chance.
+    """
     within, mae = [], []
     for first, second in combinations(runs, 2):
         both = scored_mask(work, first) & scored_mask(work, second)
@@ -321,13 +322,13 @@ def _choose(scores: list[LevelScore], floor: NoiseFloor, document: SiteDocument)
     return scores[at].name, "; ".join(said)
 
 
-def _given(document: SiteDocument) -> list[str]:
+def _given_keys(document: SiteDocument) -> list[str]:
     return [key for key, source in document.sources.items() if source == "given"]
 
 
 def _was_given(level: str, document: SiteDocument) -> bool:
     starts = GIVEN_BY.get(level, ())
-    return any(key.startswith(starts) for key in _given(document)) if starts else False
+    return any(key.startswith(starts) for key in _given_keys(document)) if starts else False
 
 
 def _warnings(

@@ -19,8 +19,9 @@ from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.waits.spells import FirstWaits, Spells
 from gpuplan.planner.twin.calibrate import prepared
+from gpuplan.planner.twin.infer import peak_use
 from gpuplan.planner.twin.settings import level_config
-from gpuplan.simkit.twin.watch import NO_ARRAY, RULES, HeldSpells, watch_site
+from gpuplan.simkit.twin.watch import NO_ARRAY, RULES, watch_site
 
 NOT_REPLAYED = "not replayed"
 """Rule of the waits that the site's rules cannot tell: of jobs that a replay leaves out."""
@@ -44,7 +45,6 @@ def rule_spells(
     Args:
         waits: of the log, with ``job_id`` among its columns.
         log: the same jobs as the twin reads them.
-        document: the site's settings.
         calibration: the rules to count.
 
     Raises:
@@ -84,7 +84,8 @@ def _arrays(
         if stated is not None:
             cap = int(stated[1])
         elif any(reasons.get(ids[row]) == LIMIT_TASKS for row in rows):
-            cap = _most_at_once(start[rows], run[rows])
+            ran = [row for row in rows if start[row] >= 0]
+            cap = peak_use(start[ran], start[ran] + run[ran], np.ones(len(ran)))
         else:
             continue
         array[rows] = len(caps)
@@ -92,15 +93,8 @@ def _arrays(
     return array, np.array(caps or [1], np.int64)
 
 
-def _most_at_once(start: IntArray, run: IntArray) -> int:
-    ran = start >= 0
-    time = np.concatenate([start[ran] + run[ran], start[ran]])
-    change = np.repeat([-1, 1], int(ran.sum()))
-    return int(change[np.argsort(time, kind="stable")].cumsum().max(initial=1))
-
-
 def _joined(
-    waits: FirstWaits, ids: tuple[str, ...], start: IntArray, held: HeldSpells,
+    waits: FirstWaits, ids: tuple[str, ...], start: IntArray, held: tuple[IntArray, ...],
     lines: dict[str, str | None],
 ) -> Spells:  # fmt: skip
     """Return the spells of the first waits, the parts before a job is eligible among them."""
@@ -109,17 +103,17 @@ def _joined(
         zip(jobs, waits.start // MICROS, strict=True)
     )}  # fmt: skip
     place = np.array([row_of.get(pair, -1) for pair in zip(ids, start.tolist(), strict=True)])
-    row = place[held.job]
-    begin, end, rule = (part[row >= 0] for part in (held.begin, held.end, held.rule))
-    row = row[row >= 0]
+    job, rule, begin, end = held
+    is_waiting = place[job] >= 0
+    row, rule, begin, end = (part[is_waiting] for part in (place[job], rule, begin, end))
     begin = np.clip(begin * MICROS, waits.eligible[row], waits.start[row])
     end = np.clip(end * MICROS, begin, waits.start[row])
     reasons = [*RULES, NOT_REPLAYED, NOT_ELIGIBLE]
     early = np.flatnonzero(waits.eligible > waits.submit)
     why = [_before_eligible(waits, int(job), lines.get(jobs[job])) for job in early]
     reasons += [reason for reason in dict.fromkeys(why) if reason not in reasons]
-    told = np.bincount(row, end - begin, waits.wait.size).astype(np.int64)
-    rest = waits.start - waits.eligible - told
+    explained_us = np.bincount(row, end - begin, waits.wait.size).astype(np.int64)
+    rest = waits.start - waits.eligible - explained_us
     left = np.flatnonzero(rest > 0)
     parts = (
         (row, rule, begin, end),

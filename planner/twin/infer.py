@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.job_table.notation import expand_hosts
+from gpuplan.analysis.job_table.notation import hosts_of, slurm_time
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.site.document import SiteDocument, dotted
 from gpuplan.analysis.site.log import SiteLog
@@ -67,7 +67,6 @@ def complete(
 
     Args:
         document: the settings given; they are added to.
-        log: the log.
         cluster: the nodes, where the settings have none.
         infer: whether the log may tell nodes, partitions and limits.
 
@@ -143,15 +142,11 @@ def _nodes_of_shape(adding: _Adding, cluster: ClusterShape, jobs: pl.DataFrame) 
     for i, pool in enumerate(cluster.pools):
         name = (pool.gpu_type or "node").lower()
         nodes, each = (pool.gpus, 1) if pool.nodes is None else (pool.nodes, pool.gpus_per_node)
-        values = {"count": nodes, "gpus": each, "type": (pool.gpu_type or "gpu").lower(),
-                  "weight": i + 1}  # fmt: skip
-        for key, value in values.items():
-            adding.put(value, "given", "--cluster", "node", name, key)
+        adding.document.put_nodes(name, each, (pool.gpu_type or "gpu").lower(), i + 1, nodes)
     for name in sorted(jobs["partition"].unique()):
         if adding.document.get("partition", name) is None:
             why = "every partition is taken to have all nodes"
             adding.put("ALL", "inferred", why, "partition", name, "Nodes")
-    adding.inferred = [value for value in adding.inferred if value.source != "given"]
 
 
 def _nodes_of_peak(adding: _Adding, jobs: pl.DataFrame) -> None:
@@ -183,10 +178,7 @@ def _nodes_of_lists(adding: _Adding, jobs: pl.DataFrame) -> None:
     members: dict[str, dict[str, None]] = defaultdict(dict)
     for row in _ran(jobs).select("partition", "node_list", "gpus", "gpu_type").rows():
         partition, text, gpus, kind = row
-        try:
-            hosts = expand_hosts(text or "")
-        except ValueError:
-            continue
+        hosts = hosts_of(text)
         if not hosts or hosts[0].lower().startswith("none"):
             continue
         each = -(-gpus // len(hosts))
@@ -206,9 +198,9 @@ def _nodes_of_lists(adding: _Adding, jobs: pl.DataFrame) -> None:
             adding.document.put(kind, "node", host, "type", source="inferred")
     recorded = f"{len(size)} nodes, {sum(size.values())} GPUs"
     adding.note("node", recorded, "inferred", "NodeList; a node has the GPUs of its largest job")
-    for partition, hosts_of in sorted(members.items()):
+    for partition, names in sorted(members.items()):
         if adding.document.get("partition", partition, "Nodes") is None:
-            value = ",".join(sorted(hosts_of))
+            value = ",".join(sorted(names))
             why = "nodes that its jobs ran on"
             adding.put(value, "inferred", why, "partition", partition, "Nodes")
 
@@ -226,13 +218,6 @@ def _partitions(adding: _Adding, jobs: pl.DataFrame) -> None:
             adding.put(text, "inferred", why, "partition", partition, "MaxTime")
         if adding.document.get("partition", partition, "PriorityTier") is None:
             adding.put(1, "inferred", "one tier", "partition", partition, "PriorityTier")
-
-
-def slurm_time(seconds: int) -> str:
-    """Return ``D-HH:MM:SS``."""
-    days, rest = divmod(seconds, 86400)
-    hours, rest = divmod(rest, 3600)
-    return f"{days}-{hours:02d}:{rest // 60:02d}:{rest % 60:02d}"
 
 
 def _user_cap(adding: _Adding, jobs: pl.DataFrame, log: SiteLog) -> None:

@@ -8,7 +8,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.job_table.notation import read_time, split_hosts
+from gpuplan.analysis.job_table.notation import read_time, slurm_time, split_hosts
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.planner.twin.settings import site_of
@@ -124,14 +124,6 @@ def max_time(text: str, long_jobs: str = CONTINUE) -> SiteChange:
     return SiteChange(name, settle=settle)
 
 
-def slurm_time(seconds: int) -> str:
-    """Return seconds in Slurm's notation: ``D-HH:MM:SS``."""
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    return f"{days}-{hour:02d}:{minute:02d}:{second:02d}"
-
-
 def _shortened(jobs: SiteJobs, limits: dict[str, int], long_jobs: str) -> SiteJobs:
     most = np.array([limits.get(name, NEVER) for name in jobs.partitions], np.int64)[jobs.partition]
     over = (most >= 0) & (jobs.limit > most) & (jobs.pinned == NEVER)
@@ -180,7 +172,7 @@ def move(text: str) -> SiteChange:
         for name in (source, target):
             find_named(name, names, "--move", "partition")
         site = site_of(document)
-        nodes = next(p.nodes for p in site.partitions if p.name == target)
+        nodes = site.partition(target).nodes
         types = {node.gpu_type for node in site.nodes if node.name in set(nodes)}
         return SiteChange(f"move {text}", jobs=lambda jobs: _moved(jobs, source, target, types))
 

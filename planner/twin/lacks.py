@@ -96,7 +96,7 @@ def _per_gpu(document: SiteDocument, site: SiteCluster, which: int) -> dict[str,
 
     A partition is left out where a node does not tell them.
     """
-    gpus = {node.name: node.gpus for node in site.nodes}
+    gpus = site.gpus_of_node
     most: dict[str, float] = {}
     for partition in site.partitions:
         shares = []

@@ -10,7 +10,7 @@ from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.job_table.notation import UNLIMITED, WHOLE
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
-from gpuplan.planner.twin.site_changes import SiteChange, combined
+from gpuplan.planner.twin.site_changes import SiteChange, combined, names_in
 
 USUAL_QOS = "normal"
 FORMS = "user=32, user:NAME=32, account:NAME=72, qos:NAME=96, or qos:NAME/user=32"
@@ -54,8 +54,8 @@ def _settled(who: str, gpus: str, document: SiteDocument, log: SiteLog) -> SiteC
     if kind == "user":
         return _of_user(name, gpus, document, log) if name else _of_users(gpus, document, log)
     name, slash, _ = name.partition("/")
-    names = set(document.tables.get(kind, {})) | set(log.jobs[kind].drop_nulls().to_list())
-    find_named(name, dict.fromkeys(sorted(names)), "--limit", "QOS" if kind == "qos" else kind)
+    names = sorted(names_in(document, log, kind))
+    find_named(name, dict.fromkeys(names), "--limit", "QOS" if kind == "qos" else kind)
     key = "MaxTRESPU" if slash else "GrpTRES"
     return _put((kind, name, key), gpus)
 
@@ -77,8 +77,8 @@ def _of_users(gpus: str, document: SiteDocument, log: SiteLog) -> SiteChange:
     users = [
         ("account", account, "user", user)
         for account, entry in settings.account.items()
-        for user, own in entry.user.items()
-        if own.GrpTRES.value is not None
+        for user, limits in entry.user.items()
+        if limits.GrpTRES.value is not None
     ]
     if not having and users:
         changes = [_put((*keys, "GrpTRES"), gpus) for keys in users]

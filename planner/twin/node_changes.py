@@ -18,13 +18,13 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import same_gpu
-from gpuplan.analysis.job_table.notation import MOST_HOSTS, WHOLE, expand_hosts, split_hosts
+from gpuplan.analysis.job_table.notation import MOST_HOSTS, WHOLE, hosts_of, split_hosts
 from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.planner.twin.settings import site_of
-from gpuplan.planner.twin.site_changes import SiteChange
+from gpuplan.planner.twin.site_changes import SiteChange, names_in
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.site import SiteCluster, SiteNode
+from gpuplan.simkit.twin.site import SiteCluster, SiteNode, SitePartition
 
 KINDS = ("partition", "type", "node")
 DIGITS = re.compile(r"\d+$")
@@ -212,7 +212,7 @@ def _alike(
     else:
         within = tuple(p.name for p in site.partitions if any(of[n] == like for n in p.nodes))
     if kind == "" and within:  # in the order of the first of its partitions, as listed there
-        first_part = next(p for p in site.partitions if p.name == within[0])
+        first_part = site.partition(within[0])
         same = tuple(node for node in first_part.nodes if of[node] == like)
     return NodeChoice(kind, like, same, within)
 
@@ -240,10 +240,7 @@ def _nodes_of_type(site: SiteCluster, name: str) -> tuple[str, ...]:
 def _nodes_of_list(site: SiteCluster, name: str) -> tuple[str, ...]:
     """Return the nodes of a host list, or those whose names are the text and a number."""
     names = {node.name for node in site.nodes}
-    try:
-        hosts = expand_hosts(name)
-    except ValueError:
-        return ()
+    hosts = hosts_of(name)
     if hosts and set(hosts) <= names:
         return tuple(hosts)
     return tuple(n.name for n in site.nodes if DIGITS.sub("", n.name) == name != n.name)
@@ -307,22 +304,15 @@ def _without_nodes(site: SiteCluster, gone: set[str], text: str) -> SiteCluster:
     return replace(
         site,
         nodes=tuple(node for node in site.nodes if node.name not in gone),
-        partitions=tuple(
-            replace(p, nodes=tuple(n for n in p.nodes if n not in gone)) for p in site.partitions
-        ),
+        partitions=tuple(_left(part, gone) for part in site.partitions),
         events=tuple(e for e in site.events if e.node not in gone),
     )
 
 
 def _kept_for(document: SiteDocument, log: SiteLog, text: str, who: str) -> tuple[str, str]:
     """Return whom nodes are kept for: the kind and the name."""
-    names = {
-        "partition": set(document.tables.get("partition", {})),
-        **{
-            kind: set(document.tables.get(kind, {})) | set(log.jobs[kind].drop_nulls().to_list())
-            for kind in ("account", "qos")
-        },
-    }
+    names = {"partition": set(document.tables.get("partition", {}))}
+    names |= {kind: names_in(document, log, kind) for kind in ("account", "qos")}
     kind, colon, word = (part.strip() for part in who.partition(":"))
     kinds = [kind] if colon else list(names)
     word = word if colon else who
@@ -346,10 +336,9 @@ def _kept_for_partition(site: SiteCluster, kept: set[str], name: str, text: str)
     parts = []
     for part in site.partitions:
         if part.name == name:
-            nodes = (*part.nodes, *sorted(kept - set(part.nodes)))
+            parts.append(replace(part, nodes=(*part.nodes, *sorted(kept - set(part.nodes)))))
         else:
-            nodes = tuple(node for node in part.nodes if node not in kept)
-        parts.append(replace(part, nodes=nodes))
+            parts.append(_left(part, kept))
     _check_not_empty(parts, text)
     return replace(site, partitions=tuple(parts))
 
@@ -357,10 +346,7 @@ def _kept_for_partition(site: SiteCluster, kept: set[str], name: str, text: str)
 def _kept_for_jobs(
     site: SiteCluster, kept: set[str], names: Sequence[str], label: str, text: str
 ) -> SiteCluster:
-    left = [
-        replace(part, nodes=tuple(node for node in part.nodes if node not in kept))
-        for part in site.partitions
-    ]
+    left = [_left(part, kept) for part in site.partitions]
     _check_not_empty(left, text)
     second = [
         replace(part, name=_second(part.name, label))
@@ -370,8 +356,12 @@ def _kept_for_jobs(
     return replace(site, partitions=(*left, *second))
 
 
-def _check_not_empty(parts: Sequence[object], text: str) -> None:
-    if empty := next((part.name for part in parts if not part.nodes), None):  # type: ignore[attr-defined]
+def _left(part: SitePartition, gone: set[str]) -> SitePartition:
+    return replace(part, nodes=tuple(node for node in part.nodes if node not in gone))
+
+
+def _check_not_empty(parts: Sequence[SitePartition], text: str) -> None:
+    if empty := next((part.name for part in parts if not part.nodes), None):
         raise UsageError(f"--reserve {text}: partition {empty} would have no node for others")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
@@ -27,6 +28,7 @@ RULE_FILES = {
     "event": "sacctmgr show events -P",
 }  # fmt: skip
 """Table of settings -> the command whose output has it."""
+MOST_REASONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +88,22 @@ def score_waits(
         recorded, replayed: waits from eligible to start.
         held: time from submission to eligible; None for none.
     """
-    real, got = recorded.astype(np.float64), replayed.astype(np.float64)
-    error = got - real
+    real, model = recorded.astype(np.float64), replayed.astype(np.float64)
+    error = model - real
     size = np.abs(error)
     close = size <= np.maximum(CLOSE_S, CLOSE_SHARE * real)
-    p95_real, p95_got = (float(np.percentile(waits, 95)) for waits in (real, got))
+    p95_real, p95_model = (float(np.percentile(waits, 95)) for waits in (real, model))
     return WaitScore(
-        name, int(real.size), float(close.mean()), rank_correlation(real, got),
+        name, int(real.size), float(close.mean()), rank_correlation(real, model),
         float(size.mean()), float(np.median(size)), float(np.percentile(size, 95)),
-        float(error.mean()), _relative(float(got.mean()), float(real.mean())),
-        _relative(p95_got, p95_real), float(real.mean()), float(got.mean()),
+        float(error.mean()), _relative(float(model.mean()), float(real.mean())),
+        _relative(p95_model, p95_real), float(real.mean()), float(model.mean()),
         0.0 if held is None else float(held.mean()),
     )  # fmt: skip
 
 
-def _relative(got: float, real: float) -> float | None:
-    return (got - real) / real if real > 0 else None
+def _relative(replayed: float, recorded: float) -> float | None:
+    return (replayed - recorded) / recorded if recorded > 0 else None
 
 
 def rank_correlation(a: FloatArray, b: FloatArray) -> float | None:
@@ -195,14 +197,12 @@ def shown_alike(*seconds: float) -> tuple[str, ...]:
 
 
 def advice(
-    work: SiteWorkload, run: StartedRun, given: Collection[str] = (), noise_s: float = 0.0
+    work: SiteWorkload, run: StartedRun, file_keys: Collection[str] = (), noise_s: float = 0.0
 ) -> list[str]:
     """Return what to look at next, a sentence per pattern found, the most general first.
 
     Args:
-        work: the jobs.
-        run: their replay.
-        given: settings that a file gave, as dotted keys; nobody is sent to look at those.
+        file_keys: settings that a file gave, as dotted keys; nobody is sent to look at those.
         noise_s: mean error that ties alone make; a pattern below it is none.
     """
     mask = scored_mask(work, run)
@@ -211,7 +211,7 @@ def advice(
     recorded = work.recorded_wait.astype(np.float64)
     error = run.wait - recorded
     mean = max(float(recorded[mask].mean()), 60.0)
-    tables = {key.partition(".")[0] for key in given}
+    tables = {key.partition(".")[0] for key in file_keys}
     files = [name for table, name in RULE_FILES.items() if table not in tables]
     missing = f" Give {', '.join(files)}." if files else ""
     said: list[str] = []
@@ -234,7 +234,7 @@ def advice(
     if long.sum() >= LEAST_GROUP and abs(float(error[long].mean())) > 2 * max(
         abs(float(error[mask & ~long].mean())), 60.0, noise_s
     ):
-        look = "reservations for maintenance" if "backfill.bf_window" in given else "bf_window"
+        look = "reservations for maintenance" if "backfill.bf_window" in file_keys else "bf_window"
         said.append(f"Jobs with long limits are off more than others: check {look}.")
     for name, off in _off(work.names("user"), mask, error, mean, noise_s)[:3]:
         if off < 0:
@@ -278,3 +278,41 @@ def _off(
         if abs(here) > max(mean, noise_s, 3 * abs(rest)):
             far.append((str(name), here))
     return sorted(far, key=lambda item: -abs(item[1]))
+
+
+def first_started(work: SiteWorkload) -> BoolArray:
+    """Return the first runs of the jobs that started; shape (n,)."""
+    first = np.zeros(work.recorded_start.size, np.bool_)
+    first[np.unique(np.array(work.job_ids, object).astype(str), return_index=True)[1]] = True
+    started: BoolArray = first & (work.recorded_start >= 0)
+    return started
+
+
+def left_out_notes(work: SiteWorkload, shown: BoolArray | None = None) -> tuple[str, ...]:
+    """Return which waits a study of a site shows, and what those of all jobs were.
+
+    Args:
+        shown: the jobs whose waits are shown; None for the scored ones.
+
+    Returns:
+        A sentence; none where waits are of all jobs that started, from submission.
+    """
+    shown = work.scored if shown is None else shown
+    every = first_started(work)
+    rest = every & ~shown
+    if not shown.any() or not (rest.any() or work.held[shown].any()):
+        return ()
+    in_warmup = int((rest & (work.jobs.submit < work.warmup_until)).sum())
+    other = int(rest.sum()) - in_warmup
+    reasons = [f"{in_warmup:,} that warm the replay up"] if in_warmup else []
+    reasons += [f"{other:,} that its rules do not explain"] if other else []
+    waited = work.recorded_wait + work.held
+    here, all_jobs = shown_alike(
+        float(np.percentile(work.recorded_wait[shown], 95)), float(np.percentile(waited[every], 95))
+    )
+    without = f", without {listed(reasons, MOST_REASONS)}" if reasons else ""
+    return (
+        f"waits here are from when a job is eligible, of {counted(int(shown.sum()), 'job')}"
+        f"{without}: P95 {here} in the log; from submission, of all {int(every.sum()):,} jobs that "
+        f"started, {all_jobs} (gpuplan waits)",
+    )

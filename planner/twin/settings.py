@@ -11,14 +11,7 @@ from dataclasses import replace
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.notation import MOST_HOSTS, expand_hosts, split_hosts
 from gpuplan.analysis.site.document import SiteDocument
-from gpuplan.analysis.site.schema import (
-    LAST_SECOND,
-    Account,
-    Node,
-    Qos,
-    SiteSettings,
-    User,
-)
+from gpuplan.analysis.site.schema import LAST_SECOND, Account, Node, Qos, SiteSettings, User
 from gpuplan.simkit.twin.site import (
     SchedulerConfig,
     SiteAssociation,
@@ -62,7 +55,6 @@ def site_of(document: SiteDocument, users: Iterable[tuple[str, str]] = ()) -> Si
     """Return the cluster that the settings describe.
 
     Args:
-        document: the settings.
         users: (account, user) of the log; those inherit the limits of their accounts.
 
     Raises:

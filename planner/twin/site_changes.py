@@ -70,6 +70,11 @@ def set_value(text: str) -> SiteChange:
     )
 
 
+def names_in(document: SiteDocument, log: SiteLog, kind: str) -> set[str]:
+    """Return the accounts, users or QOS (``kind``) of a site's settings and its log."""
+    return {*document.tables.get(kind, {}), *log.jobs[kind].drop_nulls().to_list()}
+
+
 def check_names(change: SiteChange, document: SiteDocument, log: SiteLog) -> None:
     """Refuse settings of a node, partition, QOS, account or user that is nowhere.
 

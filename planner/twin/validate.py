@@ -72,7 +72,6 @@ def validate(
     the load did too.
 
     Args:
-        log: the log.
         before, after: the settings.
         at: when they changed; seconds after 1970.
         calibration: the rules to replay, and the jobs of the first replay to score.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -12,13 +12,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import WEEK_S
 from gpuplan.analysis.log_formats.sacct_command import SACCT_COMMAND
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
-from gpuplan.simkit.twin.site import SiteCluster
+from gpuplan.simkit.twin.simulator import SiteRun, replay_site
+from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 GROUPINGS = ("account", "user", "partition", "qos", "size")
 ALL_JOBS = "all jobs"
@@ -28,7 +30,6 @@ LIMIT_FACTOR = 2.0
 LEAST_LIMIT_S = 60
 MOST_JOBS = 200_000
 """Jobs of a log above which only its last weeks are replayed by default."""
-WEEK_S = 7 * 86400
 JITTER_S = 60
 """Of submissions: what no record of a site tells better, and what moves every schedule."""
 NAMED_NODES = re.compile(r"(?:^|\s)(?:-w|--nodelist)[ =]?\S")
@@ -96,7 +97,7 @@ class SiteWorkload:
 
 def node_sizes(site: SiteCluster) -> dict[str, int]:
     """Return the GPUs of the largest node of each partition."""
-    gpus = {node.name: node.gpus for node in site.nodes}
+    gpus = site.gpus_of_node
     return {p.name: max(gpus[name] for name in p.nodes) for p in site.partitions if p.nodes}
 
 
@@ -131,7 +132,6 @@ def site_workload(
     """Return the jobs of a log for a site.
 
     Args:
-        log: the log.
         site: the site; the sizes of its nodes shape jobs that tell no nodes.
         warmup_s: seconds after the first submission in which jobs are pinned; None: a tenth.
         limit_factor: limit of a job without one, over its run time.
@@ -210,6 +210,21 @@ def site_workload(
     )
 
 
+def site_run(
+    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig,
+    progress: Callable[[float], None] = lambda share: None,
+) -> SiteRun:  # fmt: skip
+    """Return a replay; ``progress`` is called with the share done.
+
+    Raises:
+        UsageError: the site or a job is too large for a replay.
+    """
+    try:
+        return replay_site(site, jobs, config, progress)
+    except ValueError as error:
+        raise UsageError(f"the site cannot be replayed: {error}") from error
+
+
 def jittered(jobs: SiteJobs, number: int) -> SiteJobs:
     """Return the jobs submitted up to a minute later, at random; pinned ones start as recorded.
 
@@ -286,6 +301,12 @@ def unknown_partition(path: Path, partition: str, names: Sequence[str], job_id: 
         hint="add it to the settings: gpuplan calibrate with the slurm.conf that has it, or "
         "--infer to take it from the log",
     )
+
+
+def has_reason(beginnings: Iterable[str]) -> pl.Expr:
+    """Return whether the last reason of a job to wait begins with one of some texts."""
+    reason = pl.col("reason").fill_null("")
+    return pl.any_horizontal(reason.str.starts_with(beginning) for beginning in beginnings)
 
 
 def _asked_for_nodes(table: pl.DataFrame) -> BoolArray:

@@ -13,7 +13,7 @@ from gpuplan.analysis.characterize.clock import local_time
 from gpuplan.analysis.characterize.load import bin_width_s
 from gpuplan.analysis.history.runs import START_US, SUBMIT_US
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.pools import GpuKinds
+from gpuplan.analysis.waits.pools import kind_of, partition_kinds
 from gpuplan.simkit.arrays import FloatArray, IntArray
 
 HOURS_A_DAY = 24
@@ -79,7 +79,7 @@ def waste_clock(log: Trace, waste_gpu_h: FloatArray, zone: str) -> WasteClock | 
     jobs = log.jobs
     if not waste_gpu_h.sum() > 0 or jobs["queue_s"].null_count() == jobs.height:
         return None
-    kinds = jobs.select(GpuKinds.of(jobs).of_jobs(jobs))["kind"]
+    kinds = jobs.select(kind_of(jobs, partition_kinds(jobs)))["kind"]
     arrays = log.arrays()
     runs = arrays.runs()
     chosen = (waste_gpu_h[runs.job] > 0) & (runs.end_us > runs.start_us)

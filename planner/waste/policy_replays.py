@@ -12,7 +12,7 @@ from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.site.effects import QUANTILES, PairedWaits, effect_on_all
+from gpuplan.planner.site.effects import QUANTILES, GroupEffect, effect_on_all
 from gpuplan.planner.site.fidelity import CONTRADICTS, Fidelity
 from gpuplan.planner.site.pool_replays import pool_gpus, pool_waits_s
 from gpuplan.planner.sizing.pools import JobPool
@@ -63,11 +63,11 @@ class PoolReplay:
         names, whole = self.waste.replayed()
         waits: dict[str, list[IntArray]] = {name: [] for name in (TODAY, *names)}
         cases = {name: self._jobs(name) for name in waits}
-        effects: dict[str, PairedWaits] = {}
+        effects: dict[str, GroupEffect] = {}
         for count in QUANTILES if names else ():
             self._grow(waits, cases, count)
             effects = self._effects(waits)
-            if self.size > MANY_JOBS or all(_is_precise(each, count) for each in effects.values()):
+            if self.size > MANY_JOBS or all(row.is_precise(count) for row in effects.values()):
                 break
         if not effects:
             return None
@@ -116,7 +116,7 @@ class PoolReplay:
         for (name, _), wait in zip(items, replayed, strict=True):
             waits[name].append(wait)
 
-    def _effects(self, waits: Mapping[str, list[IntArray]]) -> dict[str, PairedWaits]:
+    def _effects(self, waits: Mapping[str, list[IntArray]]) -> dict[str, GroupEffect]:
         told, counts = self._todays_waits(waits)
         effects = {}
         for name, changed in waits.items():
@@ -179,23 +179,18 @@ def _waits_s(
     return np.nan_to_num(np.concatenate(waits), nan=-1.0).astype(np.int64)
 
 
-def _is_precise(waits: PairedWaits, pairs: int) -> bool:
-    return waits.mean.is_precise(pairs) and waits.p95.is_precise(pairs)
-
-
-def _row(name: str, changed_jobs: int, waits: PairedWaits) -> RemedyEffect:
-    mean, p95 = waits.mean, waits.p95
+def _row(name: str, changed_jobs: int, effect: GroupEffect) -> RemedyEffect:
     return RemedyEffect(
         name=name,
         changed_jobs=changed_jobs,
-        mean_wait_s=max(mean.recorded + mean.effect, 0.0),
-        p95_wait_s=max(p95.recorded + p95.effect, 0.0),
-        effect_s=mean.effect,
-        p95_effect_s=p95.effect,
-        mean_error_s=mean.error,
-        error_s=p95.error,
-        mean_verdict=mean.verdict,
-        verdict=p95.verdict,
+        mean_wait_s=max(effect.recorded_mean_wait_s + effect.effect_s, 0.0),
+        p95_wait_s=max(effect.recorded_p95_wait_s + effect.p95_effect_s, 0.0),
+        effect_s=effect.effect_s,
+        p95_effect_s=effect.p95_effect_s,
+        mean_error_s=effect.error_s,
+        error_s=effect.p95_error_s,
+        mean_verdict=effect.verdict,
+        verdict=effect.p95_verdict,
     )
 
 

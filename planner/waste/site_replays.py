@@ -11,15 +11,12 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.planner.engine import THREADS
-from gpuplan.planner.site.change_costs import months_of
-from gpuplan.planner.site.change_effects import ChangeEffect
+from gpuplan.planner.site.change_effects import ChangeEffect, months_of
 from gpuplan.planner.site.fidelity import SITE_RULES, TodayReplay, fidelity_of
-from gpuplan.planner.site.node_replays import SiteTerms, today_waits
-from gpuplan.planner.site.node_types import node_types
+from gpuplan.planner.site.node_replays import SiteTerms, node_types, today_waits
 from gpuplan.planner.site.options import OptionWaits
 from gpuplan.planner.site.pairs import what_if
-from gpuplan.planner.site.patience import patience_of
-from gpuplan.planner.site.replicas import Chance
+from gpuplan.planner.site.replicas import Chance, patience_of
 from gpuplan.planner.site.site_sizes import SiteSizes, held_jobs
 from gpuplan.planner.sizing.search import smallest_below
 from gpuplan.planner.sizing.sized_replay import SizedReplay
@@ -73,7 +70,7 @@ def site_counterfactual(
     today = effects.today
     if not today.recorded_s.size or any(not change.groups for change in effects.changes):
         return None
-    gpus = sum(node.gpus for node in site.nodes)
+    gpus = site.gpus
     remedies = [
         _remedy(change, waste.jobs_of(change.name), work) for change in effects.changes
     ]  # fmt: skip

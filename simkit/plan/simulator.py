@@ -13,7 +13,7 @@ from gpuplan.simkit.plan.policies import FIFO, FIRST_FIT, QUEUE_POLICIES, SHORTE
 from gpuplan.simkit.plan.pool import PoolJobs, PoolRules, replay_pool
 from gpuplan.simkit.plan.spot import SpotRules, replay_spot
 from gpuplan.simkit.renting.billing import billed_gpu_us
-from gpuplan.simkit.run import Leases, Usage, usage_of_gangs
+from gpuplan.simkit.run import Leases
 from gpuplan.simkit.time import FOREVER, TimeOverflow
 from gpuplan.simkit.watch import watched
 
@@ -119,11 +119,6 @@ class JointRun:
     peak_leased: int
 
     @property
-    def submit_us(self) -> IntArray:
-        """Submission of each job."""
-        return self.jobs.submit_us
-
-    @property
     def waited_us(self) -> IntArray:
         """Time of each job in the queue of the pool, or for idle GPUs, or for spot GPUs."""
         jobs = self.jobs
@@ -140,42 +135,10 @@ class JointRun:
         return is_there
 
     @property
-    def held_gpu_us(self) -> FloatArray:
-        """GPU time that each job held, in all markets."""
-        jobs = self.jobs
-        held: FloatArray = (jobs.outside_us + self.spot_held_us) * jobs.gpus
-        held = held + np.maximum(jobs.pool_us, 0) * jobs.pool_gpus
-        return held
-
-    @property
-    def usage(self) -> Usage:
-        """GPUs of the pool and of leases in use over time, each job's rounded up, and its queue."""
-        on_pool = self.is_on_pool
-        joined = (self.jobs.submit_us + self.jobs.outside_us)[on_pool]
-        gpus = np.ceil(self.jobs.pool_gpus[on_pool]).astype(np.int64)
-        return usage_of_gangs(joined, self.pool_start_us[on_pool], self.finish_us[on_pool], gpus)
-
-    @property
-    def capacity(self) -> int | None:
-        """Most GPUs of the pool and of leases; None for no limit."""
-        return None if self.cluster.most is None else int(self.cluster.most)
-
-    @property
     def jct_us(self) -> IntArray:
         """Finish - submit."""
         jct: IntArray = self.finish_us - self.jobs.submit_us
         return jct
-
-    def market_gpu_us(self, window_us: int, committed: float) -> dict[str, float]:
-        """Return GPU time to pay for, by market; that of committed GPUs over a window."""
-        jobs = self.jobs
-        held = self.gpu_us_outside()
-        return {
-            "committed": committed * window_us,
-            "on_demand": float(self.billed_gpu_us()),
-            "spot": float(held[jobs.spot_us >= 0].sum()),
-            "serverless": float(held[jobs.spot_us < 0].sum()),
-        }
 
     def gpu_us_outside(self, begin_us: int = 0, end_us: int = FOREVER) -> FloatArray:
         """Return the GPU time of each job on spot GPUs or in containers, between two times.

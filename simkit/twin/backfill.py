@@ -99,21 +99,13 @@ def _recall(searches: Any, shape: int, stamp: int) -> None:
 
 
 @borrowing_helper
-def _note_failure(site: Any, searches: Any, shape: int, limit: int, stamp: int) -> None:
-    """Note that a shape finds no room now: larger ones do not either."""
+def _note(site: Any, searches: Any, least: Any, shape: int, limit: int, stamp: int) -> None:
+    """Note that a shape finds no room, now (``fails``) or in the window (``late``), and larger ones
+    do not either."""
     for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
         larger = site.larger[at]
         _recall(searches, larger, stamp)
-        searches.fails[larger] = min(searches.fails[larger], limit)
-
-
-@borrowing_helper
-def _note_late(site: Any, searches: Any, shape: int, limit: int, stamp: int) -> None:
-    """Note that a shape finds no room within the window: larger ones do not either."""
-    for at in range(site.larger_first[shape], site.larger_first[shape + 1]):
-        larger = site.larger[at]
-        _recall(searches, larger, stamp)
-        searches.late[larger] = min(searches.late[larger], limit)
+        least[larger] = min(least[larger], limit)
 
 
 @borrowing_helper
@@ -273,10 +265,10 @@ def plan_pass(
                 state, site, profile, searches, shape, limit, at, before, now, step
             )
         if start > now and limit < searches.fails[shape]:
-            _note_failure(site, searches, shape, limit, stamp)
+            _note(site, searches, searches.fails, shape, limit, stamp)
         if start > before:
             if may_reserve and limit < searches.late[shape]:
-                _note_late(site, searches, shape, limit, stamp)
+                _note(site, searches, searches.late, shape, limit, stamp)
             continue
         line, need = site.shape_class[shape], site.shape_nodes[shape]
         low, high = site.class_first[line], site.class_first[line + 1]
@@ -336,7 +328,7 @@ def _last_startable(
             ):
                 if _search_now(state, site, profile, searches, shape, limit, now, step):
                     return high
-                _note_failure(site, searches, shape, limit, stamp)
+                _note(site, searches, searches.fails, shape, limit, stamp)
         high -= 1
     return low
 

@@ -16,7 +16,7 @@ from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
-from gpuplan.simkit.twin.priority import enqueue, set_factors, set_priority, tick
+from gpuplan.simkit.twin.priority import queue_up, set_factors, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
 from gpuplan.simkit.twin.refusals import CANCELLED, ELSEWHERE, UNSTARTED
 from gpuplan.simkit.twin.state import (
@@ -136,16 +136,6 @@ def push_ends(heap: Any, state: Any, ends: Any) -> None:
     """Add the ends of the jobs that just started to the heap, which has room for every job."""
     for i in range(1, ends[0] + 1):
         insert(heap, state.end[ends[i]], ends[i])
-
-
-@borrowing_helper
-def queue_up(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int) -> None:
-    """Let a job that became eligible wait."""
-    state.status[j] = WAITING
-    state.waiting[jobs.shape[j]] += 1
-    state.waiting_part[jobs.part[j]] += 1
-    set_priority(state, jobs, tree, rules, j, now)
-    enqueue(state, jobs, j)
 
 
 class LoopBuffers(NamedTuple):

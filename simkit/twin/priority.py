@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.site import SiteAssociation
-from gpuplan.simkit.twin.state import QUEUED, RUNNING
+from gpuplan.simkit.twin.state import QUEUED, RUNNING, WAITING
 
 TREE, CLASSIC = range(2)
 
@@ -192,7 +192,7 @@ def tree_factors(tree: Any) -> None:
         start = used
         for i in range(begin, end):
             node = group[i]
-            _sort_children(tree, node)
+            _sort_nodes(tree, child, tree.first[node], tree.first[node + 1])
             for c in range(tree.first[node], tree.first[node + 1]):
                 group[used] = child[c]
                 used += 1
@@ -212,11 +212,6 @@ def tree_factors(tree: Any) -> None:
             stack[depth, 0], stack[depth, 1] = at, stop
             depth += 1
             stop = at
-
-
-@borrowing_helper
-def _sort_children(tree: Any, node: int) -> None:
-    _sort_nodes(tree, tree.child, tree.first[node], tree.first[node + 1])
 
 
 @borrowing_helper
@@ -275,6 +270,16 @@ def enqueue(state: Any, jobs: Any, j: int) -> None:
         state.queue[i] = state.queue[i - 1]
     state.queue[low] = j
     state.count[QUEUED] += 1
+
+
+@borrowing_helper
+def queue_up(state: Any, jobs: Any, tree: Any, rules: Any, j: int, now: int) -> None:
+    """Let a job that became eligible wait."""
+    state.status[j] = WAITING
+    state.waiting[jobs.shape[j]] += 1
+    state.waiting_part[jobs.part[j]] += 1
+    set_priority(state, jobs, tree, rules, j, now)
+    enqueue(state, jobs, j)
 
 
 @borrowing_helper

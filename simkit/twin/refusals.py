@@ -11,8 +11,8 @@ from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.priority import Associations
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
+from gpuplan.simkit.twin.state import NO_LIMIT
 
-NO_LIMIT = 1 << 60
 REASONS = (
     "", "PartitionTimeLimit", "PartitionNodeLimit", "QOSMaxGRESPerJob",
     "QOSMaxWallDurationPerJobLimit", "shape", "QOSGrpGRES", "QOSGrpJobsLimit", "QOSMaxGRESPerUser",
@@ -36,13 +36,11 @@ def refusals(
     """Return why each job can never start, by code of `REASONS`; 0 where it can.
 
     Args:
-        site, jobs, config: the site, its jobs and its settings.
         site_table, limits: of `gpuplan.simkit.twin.tables`.
         part, shape: partition and shape of each job.
         class_gpus: GPUs of the nodes of each class.
         qos, part_qos: of each job and of its partition, -1 for none.
         assoc: association of each job.
-        assocs: the associations.
     """
     gpus = jobs.total_gpus
     reasons = np.zeros(gpus.size, np.int64)

@@ -105,6 +105,28 @@ class SiteCluster:
     assocs: tuple[SiteAssociation, ...] = ()
     events: tuple[SiteNodeEvent, ...] = ()
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of all nodes."""
+        return sum(node.gpus for node in self.nodes)
+
+    @property
+    def gpus_of_node(self) -> dict[str, int]:
+        """GPUs of each node by its name."""
+        return {node.name: node.gpus for node in self.nodes}
+
+    @property
+    def gpus_of_type(self) -> dict[str, int]:
+        """GPUs of each type."""
+        gpus: Counter[str] = Counter()
+        for node in self.nodes:
+            gpus[node.gpu_type] += node.gpus
+        return dict(sorted(gpus.items()))
+
+    def partition(self, name: str) -> SitePartition:
+        """Return the partition of a name."""
+        return next(part for part in self.partitions if part.name == name)
+
     def __post_init__(self) -> None:
         _unique("node", (node.name for node in self.nodes))
         _unique("partition", (part.name for part in self.partitions))

@@ -77,7 +77,6 @@ def first_start(
         jobs: the jobs of this replay: those that run, then the others; ``runtime`` counts from
             the start of each. A job that was ready before ``now`` waits already.
         site: its nodes, with what is known of their events.
-        running: what runs.
         now: the first instant.
         job: position of the job.
 

@@ -225,9 +225,6 @@ def compact(state: Any) -> None:
 @borrowing_helper
 def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, now: int) -> None:
     """Start a job on the chosen nodes."""
-    state.status[j] = RUNNING
-    state.start[j] = now
-    state.end[j] = now + jobs.runtime[j]
     planned, gpus = now + jobs.limit[j], jobs.gpus[j]
     for i in range(jobs.nodes[j]):
         node = state.chosen[i]
@@ -243,6 +240,15 @@ def begin(state: Any, jobs: Any, site: Any, limits: Any, parent: Any, j: int, no
         state.run_end[node, at], state.run_gpus[node, at] = planned, gpus
         state.run_job[node, at] = j
         state.run_size[node] += 1
+    note_start(state, jobs, limits, parent, j, now)
+
+
+@borrowing_helper
+def note_start(state: Any, jobs: Any, limits: Any, parent: Any, j: int, now: int) -> None:
+    """Count a job that starts, wherever it runs."""
+    state.status[j] = RUNNING
+    state.start[j] = now
+    state.end[j] = now + jobs.runtime[j]
     count_use(jobs, limits, parent, j, 1)
     at = state.active_size[0]
     while at > 0 and state.active[at - 1] > j:

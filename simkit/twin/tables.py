@@ -16,8 +16,9 @@ from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.profile import FAR
-from gpuplan.simkit.twin.refusals import NO_LIMIT, limit_value, refusals
+from gpuplan.simkit.twin.refusals import limit_value, refusals
 from gpuplan.simkit.twin.site import BACKFILLS, PLACEMENTS, SchedulerConfig, SiteCluster
+from gpuplan.simkit.twin.state import NO_LIMIT
 
 MOST_DOMINATED = 1500  # shapes up to which a failure of one also marks all larger ones
 
@@ -332,10 +333,9 @@ def _base(
 ) -> FloatArray:
     """Return the part of the priority that does not change."""
     gpus = jobs.total_gpus
-    total = sum(node.gpus for node in site.nodes)
-    size_of = {node.name: node.gpus for node in site.nodes}
+    size_of = site.gpus_of_node
     in_part = np.array([sum(size_of[n] for n in p.nodes) or 1 for p in site.partitions])
-    size = (jobs.nodes / len(site.nodes) + gpus / total) / 2
+    size = (jobs.nodes / len(site.nodes) + gpus / site.gpus) / 2
     factor = np.array([p.job_factor for p in site.partitions], np.float64)
     priority = np.array([*(q.priority for q in site.qos), 0], np.float64)  # -1: no QOS
     base: FloatArray = config.w_size * (1 - size if config.favor_small else size)

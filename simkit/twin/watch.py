@@ -9,7 +9,6 @@ or ends, and at every tick of the priorities.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.jobs import SiteJobs
-from gpuplan.simkit.twin.priority import enqueue, set_factors, set_priority, tick
+from gpuplan.simkit.twin.priority import queue_up, set_factors, tick
 from gpuplan.simkit.twin.profile import FAR
 from gpuplan.simkit.twin.refusals import REASONS
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
@@ -27,11 +26,11 @@ from gpuplan.simkit.twin.state import (
     QUEUED,
     RUNNING,
     STAMP,
-    WAITING,
     compact,
     count_use,
     leave_queue,
     new_state,
+    note_start,
     over_limit,
 )
 from gpuplan.simkit.twin.tables import kernel_input
@@ -43,22 +42,6 @@ NO_ARRAY = -1
 
 # Cells of the clock.
 COMING_NEXT, LAST_TICK, NEXT_TICK, SPELLS = range(4)
-
-
-@dataclass(frozen=True, slots=True)
-class HeldSpells:
-    """Times in which one rule held one job; arrays of shape (m,), ordered by their ends.
-
-    Attributes:
-        job: place of the job.
-        rule: what held it, a place in `RULES`.
-        begin, end: seconds.
-    """
-
-    job: IntArray
-    rule: IntArray
-    begin: IntArray
-    end: IntArray
 
 
 class Watch(NamedTuple):
@@ -91,14 +74,17 @@ class Watch(NamedTuple):
 def watch_site(
     site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, start: IntArray,
     array: IntArray, cap: IntArray,
-) -> HeldSpells:  # fmt: skip
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:  # fmt: skip
     """Return which rule held each job from when it was eligible to its start.
 
     Args:
-        site, jobs, config: the site, its jobs and its settings.
         start: second at which each job started; -1 for one that left the queue at ``jobs.cancel``.
         array: array that each job is a task of; -1 for none.
         cap: tasks of each array that may run at once.
+
+    Returns:
+        Times in which one rule held one job, ordered by their ends: places of the jobs, of the
+        rules in `RULES`, and the seconds at which they begin and end; shape (m,) each.
 
     Raises:
         ValueError: as `gpuplan.simkit.twin.simulator.replay_site`.
@@ -122,7 +108,7 @@ def watch_site(
     while not _run(state, tables.jobs, tables.limits, tables.tree, tables.rules, watch, clock):
         watch = watch._replace(spell=np.concatenate([watch.spell, np.zeros_like(watch.spell)], 1))
     job, rule, begin, end = watch.spell[:, : clock[SPELLS]]
-    return HeldSpells(job.copy(), rule.copy(), begin.copy(), end.copy())
+    return job.copy(), rule.copy(), begin.copy(), end.copy()
 
 
 @borrowing_helper
@@ -184,11 +170,7 @@ def _run(state: Any, jobs: Any, limits: Any, tree: Any, rules: Any, watch: Any, 
         while coming < n and ready[watch.coming[coming]] == now:
             j = watch.coming[coming]
             coming += 1
-            state.status[j] = WAITING
-            state.waiting[jobs.shape[j]] += 1
-            state.waiting_part[jobs.part[j]] += 1
-            set_priority(state, jobs, tree, rules, j, now)
-            enqueue(state, jobs, j)
+            queue_up(state, jobs, tree, rules, j, now)
             watch.since[j] = now
             insert(heap, leave[j], j)
         # Ends at this instant come before starts, whatever their order in the heap.
@@ -206,7 +188,9 @@ def _run(state: Any, jobs: Any, limits: Any, tree: Any, rules: Any, watch: Any, 
             _close(watch, clock, j, now)
             leave_queue(state, jobs, j, GONE)
             if start[j] >= 0:
-                _begin(state, jobs, limits, parent, watch, j, now)
+                note_start(state, jobs, limits, parent, j, now)
+                if watch.array[j] >= 0:
+                    watch.running[watch.array[j]] += 1
                 insert(heap, state.end[j], j)
         compact(state)
         if now == clock[NEXT_TICK]:
@@ -221,24 +205,6 @@ def _run(state: Any, jobs: Any, limits: Any, tree: Any, rules: Any, watch: Any, 
                 _close(watch, clock, j, now)
                 watch.rule[j] = rule
     return True
-
-
-@borrowing_helper
-def _begin(state: Any, jobs: Any, limits: Any, parent: Any, watch: Any, j: int, now: int) -> None:
-    """Count a job that starts; where it runs does not matter here."""
-    state.status[j] = RUNNING
-    state.start[j] = now
-    state.end[j] = now + jobs.runtime[j]
-    count_use(jobs, limits, parent, j, 1)
-    if watch.array[j] >= 0:
-        watch.running[watch.array[j]] += 1
-    at = state.active_size[0]
-    while at > 0 and state.active[at - 1] > j:
-        state.active[at] = state.active[at - 1]
-        at -= 1
-    state.active[at] = j
-    state.active_size[0] += 1
-    state.charged[j] = now
 
 
 @borrowing_helper

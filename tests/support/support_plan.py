@@ -15,6 +15,10 @@ from gpuplan.planner.plan.purchase import purchase
 from gpuplan.planner.speedup.functions import measured_curve
 from gpuplan.planner.speedup.model import ClassProfile, SpeedupModel
 
+HOUR, DAY, MONTH_H = 3600.0, 86_400.0, 730.5
+BOTH = ("--commit", "0.9", "--on-demand", "1.29")
+"""Prices of a commitment and on demand."""
+
 
 def jobs_from(submit_s, run_s, gpus, *, by=None, spot=None, defer=None, **columns):
     """Return jobs of lists; more canonical columns by name."""
@@ -63,11 +67,23 @@ def share_of(columns, share, number=0):
     }
 
 
-def results_of(gpuplan, *words):
-    """Return the results of a plan that is made."""
+def document_of(gpuplan, *words):
+    """Return the JSON document of a plan that is made."""
     code, out, err = gpuplan("plan", *words, "--output-format", "json")
     assert code == 0, err
-    return json.loads(out)["results"]
+    return json.loads(out)
+
+
+def results_of(gpuplan, *words):
+    """Return the results of a plan that is made."""
+    return document_of(gpuplan, *words)["results"]
+
+
+def texts_of(gpuplan, *words):
+    """Return what a plan that is made says, and what is said beside it, each in one line."""
+    code, out, err = gpuplan("plan", *words)
+    assert code == 0, err
+    return " ".join(out.split()), " ".join(err.split())
 
 
 def headline_of(gpuplan, *words):
@@ -75,3 +91,10 @@ def headline_of(gpuplan, *words):
     code, out, err = gpuplan("plan", *words)
     assert code == 0, err
     return " ".join(out.split("\n\n")[0].split())
+
+
+def refusal_of(gpuplan, code, *words):
+    """Return the message with which a plan is refused, in one line."""
+    got, _, err = gpuplan("plan", *words)
+    assert got == code, err
+    return " ".join(err.split())

@@ -149,3 +149,10 @@ def plain_spot(job, checkpoint, restart, gone=()):
             hit = interrupted(at, at + restart)
         held += restart
         at += restart
+
+
+def held_gpu_us(run):
+    """Return the GPU time that each job held, in all markets."""
+    jobs = run.jobs
+    held = (jobs.outside_us + run.spot_held_us) * jobs.gpus
+    return held + np.maximum(jobs.pool_us, 0) * jobs.pool_gpus
