@@ -18,6 +18,7 @@ from support_kueue import (
     write_list,
     write_yaml,
 )
+from support_schemas import SAMPLES
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.quota.kueue_site import read_quota_site, read_quota_twin

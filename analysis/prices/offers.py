@@ -253,8 +253,9 @@ def _over_time(rows: pl.DataFrame) -> tuple[float, int, float, int]:
         .filter(pl.col("end_us") >= quotes["start_us"].max())
     )
     latest = np.median(np.repeat(last["typical"].to_numpy(), last["offers"].to_numpy()))
-    end_us = max(int(quotes["end_us"].max()), int(quotes["start_us"].max()))
-    return float(latest), int(last["since_us"].max()), float(mean), end_us
+    starts, ends_us = quotes["start_us"].to_numpy(), quotes["end_us"].to_numpy()
+    end_us = max(int(starts.max()), int(ends_us.max()))
+    return float(latest), int(last["since_us"].to_numpy().max()), float(mean), end_us
 
 
 def _instant(at_us: int) -> datetime:
