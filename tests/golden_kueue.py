@@ -11,12 +11,15 @@ import json
 import math
 import sys
 
+import numpy as np
 from golden_files import check_files
+from golden_moment import HeldQuota, QuotaMoment
 
-from gpuplan.simkit.quota.kai_round import kai_round, settle
+from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota import kai_columns as col
+from gpuplan.simkit.quota.kai_kernel import CLOCK, PAST_COLUMNS, ROW_COLUMNS, run_kai
+from gpuplan.simkit.quota.kai_round import settle
 from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
-from gpuplan.simkit.quota.kai_state import JOB_ACTIVE
-from gpuplan.simkit.quota.moment import HeldQuota, QuotaMoment
 from gpuplan.simkit.quota.simulator import REASONS, as_jobs, replay_quota
 from gpuplan.simkit.quota.site import (
     PodSet,
@@ -258,6 +261,16 @@ def kai_fair_share(case):
     return want, want if near else got
 
 
+def kai_round(state):
+    """Decide one round, with the kernel of the replay; the states of tasks tell what."""
+    nobody, places = np.zeros(0, np.int64), np.zeros((len(state.tasks), 1), np.int64)
+    run_kai(
+        state, np.zeros(CLOCK, np.int64), np.zeros((len(state.queues) + 1, PAST_COLUMNS)),
+        np.zeros((1, ROW_COLUMNS), np.int64), (sections([len(places)]), places),
+        (nobody, nobody, np.zeros((1, 3), np.int64)), (1, 0, 1, -1), (0.0, 0.0, 0),
+    )  # fmt: skip
+
+
 def kai_rounds(case):
     """Return what the case expects, and what the rules say."""
     jobs = [
@@ -276,10 +289,10 @@ def kai_rounds(case):
     nodes = {name: int(gpus) for name, gpus in case["nodes"].items()}
     state = kai_state(nodes, [kai_queue(row) for row in case["queues"]], jobs)
     for turn in range(case["rounds"] + 5):
-        kai_round(state, 0.0)
+        kai_round(state)
         settle(state)
         active = dict(
-            zip([job.name for job in jobs], state.jobs[:, JOB_ACTIVE].tolist(), strict=True)
+            zip([job.name for job in jobs], state.jobs[:, col.JOB_ACTIVE].tolist(), strict=True)
         )
         if turn == case["rounds"] - 1:
             first = active

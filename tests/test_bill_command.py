@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support_answers import document
 from support_traces import START, frame, in_memory, lab_trace, write_trace
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.planner.money.bill import split_cents, whole_cents
 from gpuplan.planner.money.book_options import cluster_of
-from gpuplan.planner.money.cents import split_cents, whole_cents
 from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import billed_runs
 
@@ -22,9 +23,7 @@ HOUR = 3600.0
 
 
 def answer(gpuplan, *words, code=0):
-    found, out, err = gpuplan("bill", *words, "--output-format", "json")
-    assert found == code, err
-    return json.loads(out) if code == 0 else err
+    return document(gpuplan, "bill", *words, code=code)
 
 
 def cents(usd):
@@ -33,19 +32,19 @@ def cents(usd):
 
 def adds_up(results):
     for rows in ("groups", "gpu_types"):
-        total = sum(cents(one["usd_per_month"]) for one in results[rows])
+        total = sum(cents(row["usd_per_month"]) for row in results[rows])
         assert total == cents(results["usd_per_month"])
     idle = cents(results["idle_usd_per_month"] or 0)
     assert cents(results["idle_usd"] or 0) <= cents(results["usd"])
     assert idle + cents(results["used_usd_per_month"]) == cents(results["usd_per_month"])
     for rows in ("groups", "gpu_types"):
-        assert sum(cents(one["idle_usd_per_month"] or 0) for one in results[rows]) == idle
+        assert sum(cents(row["idle_usd_per_month"] or 0) for row in results[rows]) == idle
     assert all(
-        cents(one["idle_usd_per_month"] or 0) <= cents(one["usd_per_month"])
-        for one in results["gpu_types"]
+        cents(row["idle_usd_per_month"] or 0) <= cents(row["usd_per_month"])
+        for row in results["gpu_types"]
     )
-    assert sum(cents(one["usd"]) for one in results["groups"]) == cents(results["usd"])
-    assert sum(cents(one["usd"]) for one in results["months"]) == cents(results["usd"])
+    assert sum(cents(row["usd"]) for row in results["groups"]) == cents(results["usd"])
+    assert sum(cents(row["usd"]) for row in results["months"]) == cents(results["usd"])
     for month in results["months"]:
         assert sum(cents(part["usd"]) for part in month["groups"]) == cents(month["usd"])
 
@@ -63,7 +62,7 @@ def test_a_bill_worked_out_by_hand(gpuplan, two_groups):
     results = answer(gpuplan, two_groups, "--price", "1.5")["results"]
     assert results["window_s"] == 10 * HOUR and results["gpu_h"] == 40
     assert results["usd"] == 60.0 and results["usd_per_month"] == 60 * 73.05
-    assert [(one["name"], one["gpu_h"], one["usd"]) for one in results["groups"]] == [
+    assert [(row["name"], row["gpu_h"], row["usd"]) for row in results["groups"]] == [
         ("a", 30, 45.0), ("b", 10, 15.0),
     ]  # fmt: skip
     assert results["idle_usd_per_month"] is None
@@ -101,13 +100,13 @@ def test_a_bill_of_a_period_leads_with_its_dollars(gpuplan, two_groups, tmp_path
 def test_idle_gpus_have_a_row_of_their_own_or_are_spread_by_gpu_hours(gpuplan, two_groups):
     apart = answer(gpuplan, two_groups, "--price", "1", "--cluster", "5")["results"]
     assert apart["usd"] == 50 and apart["usd_per_month"] == 5 * 730.5
-    assert [one["name"] for one in apart["groups"]] == ["a", "b", "(idle)"]
+    assert [row["name"] for row in apart["groups"]] == ["a", "b", "(idle)"]
     assert apart["groups"][-1]["gpu_h"] == 10 and apart["idle_share"] == pytest.approx(0.2)
     assert apart["used_usd_per_month"] == 4 * 730.5
     words = ("--price", "1", "--cluster", "5", "--idle", "spread")
     spread = answer(gpuplan, two_groups, *words)["results"]
     assert spread["usd_per_month"] == 5 * 730.5
-    assert [(one["name"], one["usd"]) for one in spread["groups"]] == [("a", 37.5), ("b", 12.5)]
+    assert [(row["name"], row["usd"]) for row in spread["groups"]] == [("a", 37.5), ("b", 12.5)]
     assert spread["groups"][0]["idle_usd_per_month"] == pytest.approx(0.75 * 730.5, abs=0.01)
     adds_up(apart)
     adds_up(spread)
@@ -166,10 +165,10 @@ def test_the_columns_of_a_month_are_of_that_month(gpuplan, two_months):
         for name in ("2024-03", "2024-04")
     )
 
-    def seen(document):
-        results = document["results"]
+    def seen(answered):
+        results = answered["results"]
         jobs = {row["name"]: row["jobs"] for row in results["groups"]}
-        running = [text for text in document["warnings"] if "still running" in text]
+        running = [text for text in answered["warnings"] if "still running" in text]
         return results["jobs"], jobs, results["gpu_types"][0]["peak_gpus"], running
 
     running = ["1 job still running: billed for the 24 GPU-hours so far"]
@@ -334,7 +333,7 @@ def test_gpu_time_is_billed_in_the_month_in_which_it_is_held(gpuplan, tmp_path):
     late = 30 * 86_400.0  # from 2024-03-31 on, one GPU for two days: one in March, one in April
     path = write_trace(tmp_path / "t.parquet", [late], [2 * 86_400.0], group=["a"])
     results = answer(gpuplan, path, "--price", "1")["results"]
-    assert [(one["name"], one["usd"]) for one in results["months"]] == [
+    assert [(row["name"], row["usd"]) for row in results["months"]] == [
         ("2024-03", 24.0), ("2024-04", 24.0),
     ]  # fmt: skip
     part = answer(gpuplan, path, "--price", "1", "--until", "2024-04-01")
@@ -383,7 +382,7 @@ def test_each_gpu_type_has_its_own_price_and_pool(gpuplan, tmp_path):
     )  # fmt: skip
     words = ("--price", "A100=1", "--price", "H100=3", "--cluster", "A100=4,H100=2", "--by", "type")
     results = answer(gpuplan, path, *words)["results"]
-    types = [(one["gpu_type"], one["gpus"], one["usd_per_month"]) for one in results["gpu_types"]]
+    types = [(row["gpu_type"], row["gpus"], row["usd_per_month"]) for row in results["gpu_types"]]
     assert types == [("A100", 4, 4 * 730.5), ("H100", 2, 6 * 730.5)]
     assert results["usd_per_month"] == 10 * 730.5
     adds_up(results)
@@ -404,8 +403,8 @@ def test_the_bill_of_a_month_does_not_depend_on_the_length_of_the_log(gpuplan, t
         ]
     for short, long in ((found[0], found[2]), (found[1], found[3])):
         assert short["usd_per_month"] == long["usd_per_month"]
-        for one, other in zip(short["groups"], long["groups"], strict=True):
-            assert abs(cents(one["usd_per_month"]) - cents(other["usd_per_month"])) <= 1
+        for row, other in zip(short["groups"], long["groups"], strict=True):
+            assert abs(cents(row["usd_per_month"]) - cents(other["usd_per_month"])) <= 1
     assert found[0]["usd_per_month"] == cents(3 * 1.29 * 730.5) / 100
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from decimal import Decimal
 
 import pytest
+from support_answers import command_results
 
 from gpuplan.planner.money.bill import IDLE
 
@@ -17,9 +18,7 @@ def truth(company):
 
 def billed(gpuplan, company, *words, log="jobs.csv.gz", contracts="contracts.toml"):
     line = ("bill", company / log, "--contracts", company / contracts, *words)
-    code, out, err = gpuplan(*line, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
+    return command_results(gpuplan, *line)
 
 
 def rows_of(part):

@@ -1,10 +1,9 @@
 """``gpuplan bill --delays``: who makes whom wait, by hand, by law, and on a site."""
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
+from support_answers import command_results
 from support_sitelab import DUMPS, SITELAB, calibrated
 from support_traces import write_trace
 
@@ -42,9 +41,7 @@ def queue_cost(gpus):
 
 
 def billed(gpuplan, *words, code=0):
-    exit_code, out, err = gpuplan("bill", *words, "--price", "1", "--output-format", "json")
-    assert exit_code == code, err
-    return json.loads(out)["results"] if code == 0 else err
+    return command_results(gpuplan, "bill", *words, "--price", "1", code=code)
 
 
 def by_name(results):

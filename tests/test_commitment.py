@@ -1,5 +1,6 @@
 """Commitments: a slow twin that counts every hour, cases worked out by hand, and laws."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -10,8 +11,6 @@ from hypothesis import strategies as st
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.money.commitment import (
-    CalendarMonth,
-    CommitmentOffer,
     CommitmentPlan,
     together,
 )
@@ -47,8 +46,8 @@ def hourly(runs, hours, owned=0):
 
 def plan_of(runs, hours, commit, beside, *, owned=0, today=None, months=(), terms=()):
     offers = (TermOffer(Fraction(commit)), *terms) if commit is not None else tuple(terms)
-    offer = CommitmentOffer("T4", offers, Fraction(beside), owned, today)
-    return CommitmentPlan(in_use(runs, hours), offer, months)
+    use = in_use(runs, hours)
+    return CommitmentPlan(use, "T4", offers, Fraction(beside), owned, today, months=months)
 
 
 @given(RUNS, USD, USD, st.integers(0, 6), st.integers(0, 5), st.integers(0, 9))
@@ -57,7 +56,7 @@ def test_every_dollar_is_that_of_the_twin(runs, commit, beside, owned, more, tod
     used = hourly(runs, hours, owned)
     edges = (0, hours // 3, 2 * hours // 3, hours)
     months = [
-        CalendarMonth(str(place), begin * HOUR_US, end * HOUR_US)
+        (str(place), begin * HOUR_US, end * HOUR_US)
         for place, (begin, end) in enumerate(pairwise(edges))
     ]
     plan = plan_of(
@@ -96,7 +95,7 @@ def test_every_dollar_is_that_of_the_twin(runs, commit, beside, owned, more, tod
 def test_the_curve_is_convex_and_owned_gpus_only_save(runs, commit, beside, owned):
     hours = max(first + lasting for first, lasting, _ in runs)
     plan = plan_of(runs, hours, commit, beside, owned=owned)
-    offer = plan.offer.offers[0]
+    offer = plan.offers[0]
     costs = [plan.usd_per_month(gpus, offer) for gpus in range(plan.most_gpus + 2)]
     steps = [after - before for before, after in pairwise(costs)]
     assert steps == sorted(steps)
@@ -187,16 +186,15 @@ def test_the_interval_of_a_commitment_holds_the_quantile_of_the_source():
     n, load, mean_s = 20_000, 30.0, 100.0
     start = np.round(np.cumsum(rng.exponential(mean_s / load, n)) * 1e6).astype(np.int64)
     run = np.round(rng.exponential(mean_s, n) * 1e6).astype(np.int64)
-    offer = CommitmentOffer("T4", (TermOffer(Fraction(1, 2)),), Fraction(1))
-    plan = CommitmentPlan(gpus_in_use(start, start + run, np.ones(n), int(start[-1])), offer)
+    use = gpus_in_use(start, start + run, np.ones(n), int(start[-1]))
+    plan = CommitmentPlan(use, "T4", (TermOffer(Fraction(1, 2)),), Fraction(1))
     result = plan.result(NO_RANGE, Resampling(90.0, 200, 0))
     ends = result.interval
     assert ends.low_gpus <= 30 <= ends.high_gpus
     assert ends.low_gpus <= result.committed_gpus <= ends.high_gpus
     assert ends.high_gpus - ends.low_gpus <= 5
     # Owned GPUs take the same off the ends as off the optimum.
-    owned = CommitmentOffer("T4", offer.offers, offer.on_demand_usd, 10)
-    beside = CommitmentPlan(plan.use, owned).result(NO_RANGE, Resampling(90.0, 200, 0))
+    beside = replace(plan, owned_gpus=10).result(NO_RANGE, Resampling(90.0, 200, 0))
     assert beside.committed_gpus == result.committed_gpus - 10
     assert beside.interval.low_gpus == ends.low_gpus - 10
     assert beside.interval.high_gpus == ends.high_gpus - 10

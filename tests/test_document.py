@@ -181,7 +181,9 @@ def test_a_result_keeps_the_picture_and_every_cell():
     columns = (Column("name", "name"), Column("hidden", ""), Column("cost_usd", "cost", show_usd))
     rows = [("a", 1, 2.5), ("b", 2, None)]
     report = Report(
-        *("sweep", {"cost_usd": float("nan")}, (Table("Costs", columns, rows),)),
+        command="sweep",
+        results={"cost_usd": float("nan")},
+        tables=(Table("Costs", columns, rows),),
         parameters={"seed": 0},
         headline="It is cheap.",
         warnings=("look",),

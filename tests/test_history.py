@@ -116,12 +116,12 @@ def test_every_today_goes_on_until_the_log_was_taken(gpuplan, log, tmp_path):
     code, _, err = gpuplan("run", scenario, "-o", tmp_path / "out")
     assert code == 0, err
     studies = json.loads((tmp_path / "out" / "report.json").read_text())["studies"]
-    shown = [one["results"]["today"] for one in studies]
+    shown = [study["results"]["today"] for study in studies]
     words = ("--as-of", "2026-04-03", "--gpus", "16")
     shown.append(results(gpuplan, "compare", log, "--policy", "fifo", *words)["today"])
-    for one in shown:
-        assert one["gpu_h"] == held
-        assert one["mean_gpus"] == pytest.approx(held / window_h)
+    for usage in shown:
+        assert usage["gpu_h"] == held
+        assert usage["mean_gpus"] == pytest.approx(held / window_h)
     for command in ("sweep", "pareto"):
         assert "--as-of" in gpuplan(command, "--help-all")[1]
 

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support_kubernetes import at, container, jobs_of, listed, node, pod, span
+from support_kubernetes import at, container, jobs_of, listed, node, only, pod, span
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.reject_limit import Limit
@@ -15,12 +15,6 @@ from gpuplan.analysis.kubernetes.quantities import device_count, quantity
 from gpuplan.analysis.log_formats.format import IngestOptions
 
 ALL = Limit.of("100%")
-
-
-def only(tmp_path, *values, **more):
-    jobs, _ = jobs_of(tmp_path, *values, **more)
-    (job,) = jobs.values()
-    return job
 
 
 # --- quantities

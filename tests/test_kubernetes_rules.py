@@ -7,19 +7,13 @@ import pytest
 from support_kube_series import ANCHOR, END, HOUR, answer, series
 from support_kube_series import pod as pod_series
 from support_kube_workloads import admission, condition, ran, workload
-from support_kubernetes import DAY, at, container, jobs_of, listed, node, pod, span
+from support_kubernetes import DAY, at, container, jobs_of, listed, node, only, pod, span
 
 from gpuplan.analysis.history.runs import END_US, requeue_s, run_parts
 from gpuplan.analysis.job_table.reject_limit import Limit
 
 ALL = Limit.of("100%")
 GANG = {"training.kubeflow.org/job-name": "g"}
-
-
-def only(tmp_path, *values, **more):
-    jobs, _ = jobs_of(tmp_path, *values, **more)
-    (job,) = jobs.values()
-    return job
 
 
 # --- containers and times

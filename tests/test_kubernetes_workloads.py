@@ -5,17 +5,11 @@ import json
 import polars as pl
 import pytest
 from support_kube_workloads import V1, V2, admission, condition, ran, workload
-from support_kubernetes import at, container, jobs_of, listed, span
+from support_kubernetes import at, container, jobs_of, listed, only, span
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.quota.workloads import read_kueue_log
-
-
-def only(tmp_path, *values, **more):
-    jobs, _ = jobs_of(tmp_path, *values, **more)
-    (job,) = jobs.values()
-    return job
 
 
 def test_a_workload_waits_until_it_is_admitted(tmp_path):

@@ -148,7 +148,8 @@ def site_files(tmp_path_factory):
     return dump, twin
 
 
-def test_the_answer(site_files):
+def test_the_answer(site_files, monkeypatch):
+    monkeypatch.setattr("gpuplan.planner.studies.eta.QUICK_REPLAYS", 10)
     dump, twin = site_files
     answer = eta(EtaRequest(trace=dump, twin=twin, gpus=8, account="team-b", replays=20))
     results = answer.results
@@ -167,7 +168,7 @@ def test_the_answer(site_files):
 
 def test_a_backtest_holds_about_what_it_says(site_files):
     dump, twin = site_files
-    request = EtaRequest(trace=dump, twin=twin, gpus=8, replays=40, backtest=True)
+    request = EtaRequest(trace=dump, twin=twin, gpus=8, replays=20, backtest=True)
     tested = eta(request).results.backtest
     assert tested.jobs >= 50 and 0.7 <= tested.coverage_80 <= 0.95
     assert tested.pinball_s < tested.mean_pinball_s  # better than the mean wait

@@ -19,9 +19,8 @@ from gpuplan.analysis.prices.contracts import (
     PaidPool,
     make_contracts,
 )
-from gpuplan.planner.money.bill import IDLE, SPREAD, bill_cells, total_cents, total_usd
-from gpuplan.planner.money.cents import whole_cents
-from gpuplan.planner.money.change import bill_change
+from gpuplan.planner.money.bill import IDLE, SPREAD, bill_cells, total_cents, total_usd, whole_cents
+from gpuplan.planner.money.change import change_by, parts_of_change
 from gpuplan.planner.money.ledger import HeldRuns, ledger
 
 H = HOUR_US
@@ -212,16 +211,23 @@ def test_a_change_is_the_sum_of_its_parts(before, after, pools, days):
         _, book, runs = drawn_log(rows, pools)
         entries = ledger(runs, book, np.array([0, 24 * H]))
         found.append(bill_cells(entries, [("a", ""), ("b", ""), ("c", "")]))
-    change = bill_change(*found, Fraction(days, 3))
-    rows = (change.use, *change.labels.values(), *change.gpu_types.values())
-    for row in rows:
+    used = [[cell for cell in cells if not cell.is_idle] for cells in found]
+    use = parts_of_change(*used, Fraction(days, 3))
+    tables = [
+        change_by(*used, Fraction(days, 3), key).values()
+        for key in (lambda cell: cell.name, lambda cell: cell.gpu_type)
+    ]
+    for row in (use, *tables[0], *tables[1]):
         parts = row.price_usd + row.calendar_usd + row.volume_usd + row.mix_usd
         assert parts == row.usd == row.after_usd - row.before_usd
-    for table in (change.labels, change.gpu_types):
-        assert sum(row.usd for row in table.values()) == change.use.usd
-        assert sum(row.price_usd for row in table.values()) == change.use.price_usd
-    volume, mix = change.between_labels
-    assert volume == -mix
+    for table in tables:
+        assert sum(row.usd for row in table) == use.usd
+        assert sum(row.price_usd for row in table) == use.price_usd
+        between = [
+            getattr(use, part) - sum(getattr(row, part) for row in table)
+            for part in ("volume_usd", "mix_usd")
+        ]
+        assert between[0] == -between[1]
 
 
 def test_a_change_of_prices_alone_is_price():
@@ -235,7 +241,7 @@ def test_a_change_of_prices_alone_is_price():
         )
         for usd in (1, 3)
     ]  # fmt: skip
-    use = bill_change(*entries, Fraction(1)).use
+    use = parts_of_change(*entries, Fraction(1))
     assert (use.price_usd, use.calendar_usd, use.volume_usd, use.mix_usd) == (40, 0, 0, 0)
 
 

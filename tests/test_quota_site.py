@@ -17,8 +17,8 @@ from support_kueue import (
 )
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.quota.amounts import gpus_of, quantity, units
 from gpuplan.analysis.quota.kueue_site import read_quota_site
-from gpuplan.analysis.quota.quantities import gpus_of, quantity, units
 from gpuplan.analysis.quota.workloads import read_kueue_log
 from gpuplan.planner.quota.kai_model import kai_model
 from gpuplan.planner.quota.model import quota_model, total_gpus

@@ -6,24 +6,12 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from support_answers import billed, lines
 
 from gpuplan.analysis.prices.contracts import (
     COMMITTED,
     read_contracts,
 )
-
-DAY_US = 86_400 * 10**6
-JANUARY = {"2026-01": (0, 31 * DAY_US)}
-
-
-def billed(gpuplan, *words, code=0):
-    found, out, err = gpuplan("bill", *words, "--output-format", "json")
-    assert found == code, err
-    return json.loads(out)["results"] if code == 0 else err
-
-
-def lines(month, column="effective_usd"):
-    return {f"{row['kind']}|{row['name']}": row[column] for row in month["lines"] if row[column]}
 
 
 @pytest.fixture(scope="module")

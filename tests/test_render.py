@@ -143,7 +143,8 @@ def test_a_cell_may_bring_its_own_text_and_a_column_its_readers():
 
 def test_line_breaks_of_our_own_stay():
     table = Table("T", (Column("user", "user"),), [("ann",)])
-    report = Report("try", {}, (table,), headline="One.\nTwo.", warnings=("three\n  next: four",))
+    warnings = ("three\n  next: four",)
+    report = Report("One.\nTwo.", (table,), warnings=warnings, command="try", results={})
     assert as_text(report, Stream()).startswith("One.\nTwo.\n\nT\n")
     text = as_markdown(report)
     assert text.startswith("**One. Two.**\n") and "> warning: three next: four\n" in text
@@ -195,7 +196,8 @@ def test_rows_and_pictures_go_to_their_files(tmp_path, capsys):
     from gpuplan.cli.figures.style import new_figure
 
     rows = pl.DataFrame({"a": [1, 2]})
-    report = Report("try", {}, (TABLE,), frame=lambda: rows, figure=new_figure)
+    made = {"frame": lambda: rows, "figure": new_figure}
+    report = Report(command="try", results={}, tables=(TABLE,), **made)
     plots = [tmp_path / "p.svg", tmp_path / "p.png"]
     emit(report, Output(out=[tmp_path / "r.parquet", tmp_path / "r.csv"], plot=plots))
     assert (tmp_path / "r.csv").read_text() == as_csv(report)

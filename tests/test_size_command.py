@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from support_answers import command_results
 from support_program import write_minutely
 from support_traces import lab_trace, write_trace
 
@@ -16,9 +17,7 @@ FIELDS = ("mean_wait_s", "p95_wait_s", "p99_wait_s", "utilization")
 
 
 def answer(gpuplan, *words, command="size", code=0):
-    found, out, err = gpuplan(command, *words, "--output-format", "json")
-    assert found == code, err
-    return json.loads(out)["results"] if code == 0 else err
+    return command_results(gpuplan, command, *words, code=code)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +71,9 @@ def test_the_size_found_meets_the_target_in_simulate_and_the_next_smaller_does_n
     assert below["mean_wait_s"] > 300 or below["p95_wait_s"] > 1200
     assert results["gpus"] % step == 0
     assert results["nodes"] == (None if nodes is None else results["gpus"] // nodes)
-    point = next(one for one in results["points"] if one["gpus"] == results["gpus"])
+    point = next(point for point in results["points"] if point["gpus"] == results["gpus"])
     assert {name: point[name] for name in FIELDS} == at
-    values = [one["value"] for one in results["targets"]]
+    values = [target["value"] for target in results["targets"]]
     assert values == [at["mean_wait_s"], at["p95_wait_s"]]
     ends = results["interval"]
     assert ends["low_gpus"] <= results["gpus"] <= ends["high_gpus"]
@@ -82,13 +81,13 @@ def test_the_size_found_meets_the_target_in_simulate_and_the_next_smaller_does_n
 
 def test_the_curve_is_that_of_simulate_point_by_point(gpuplan, lab):
     results = answer(gpuplan, lab, "--gpus", "8:24:3", "--price", "1.5", "--ci", "0")
-    assert [one["gpus"] for one in results["points"]] == [8, 16, 24]
+    assert [point["gpus"] for point in results["points"]] == [8, 16, 24]
     assert results["gpus"] is results["interval"] is None
-    for one in results["points"]:
-        own = wait_of(simulated(gpuplan, lab, one["gpus"], "--policy", "first-fit"))
-        assert {name: one[name] for name in FIELDS} == own
-        assert one["usd_per_month"] == pytest.approx(one["gpus"] * 1.5 * 730.5)
-        assert one["mean_wait_interval_s"] is one["meets"] is None
+    for point in results["points"]:
+        own = wait_of(simulated(gpuplan, lab, point["gpus"], "--policy", "first-fit"))
+        assert {name: point[name] for name in FIELDS} == own
+        assert point["usd_per_month"] == pytest.approx(point["gpus"] * 1.5 * 730.5)
+        assert point["mean_wait_interval_s"] is point["meets"] is None
     first, second, _ = results["points"]
     window_h = answer(gpuplan, lab, "--price", "1", command="bill")["window_s"] / 3600
     saved_h = (first["mean_wait_s"] - second["mean_wait_s"]) / 3600 * 300 / window_h * 730.5
@@ -273,12 +272,12 @@ def test_a_scenario_has_sizes_and_bills_as_studies_with_gates(gpuplan, lab, tmp_
     code, _, err = gpuplan("run", scenario, "-o", out, "--cache", tmp_path / "cache")
     assert code == 1 and "gate tripped: size.gpus > 3" in err and "bill.usd" not in err
     studies = json.loads((out / "report.json").read_text())["studies"]
-    found = {one["name"]: one["results"] for one in studies}
+    found = {study["name"]: study["results"] for study in studies}
     alone = answer(gpuplan, lab, "--target", "mean_wait <= 5m", "--price", "1")
     assert found["size"]["gpus"] == alone["gpus"] > 3
     billed = answer(gpuplan, lab, "--price", "1", "--by", "user", command="bill")
     assert found["bill"]["usd_per_month"] == billed["usd_per_month"]
-    assert {"size.svg", "bill.svg"} <= {one.name for one in (out / "figures").iterdir()}
+    assert {"size.svg", "bill.svg"} <= {path.name for path in (out / "figures").iterdir()}
 
 
 def test_sizes_that_backfill_cannot_count_are_refused(gpuplan, lab):

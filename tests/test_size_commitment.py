@@ -5,6 +5,7 @@ import re
 
 import polars as pl
 import pytest
+from support_answers import command_results
 from support_traces import write_trace
 
 DAY_S, HOUR_S = 86_400.0, 3600.0
@@ -44,9 +45,7 @@ usd_per_gpu_h = 0.30
 
 
 def answer(gpuplan, *words):
-    code, out, err = gpuplan("size", *words, "--output-format", "json")
-    assert code == 0, err
-    return json.loads(out)["results"]
+    return command_results(gpuplan, "size", *words)
 
 
 @pytest.fixture(scope="module")

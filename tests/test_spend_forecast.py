@@ -23,9 +23,8 @@ from gpuplan.analysis.prices.contracts import (
 from gpuplan.planner.money.bill import IDLE
 from gpuplan.planner.money.held_runs import months_of
 from gpuplan.planner.money.ledger import HeldRuns, ledger
-from gpuplan.planner.money.spend.backtest import BacktestForecast, chosen_model
 from gpuplan.planner.money.spend.interval import _rising, intervals
-from gpuplan.planner.money.spend.models import MODELS, monthly_drift
+from gpuplan.planner.money.spend.models import MODELS, BacktestForecast, chosen_model, monthly_drift
 from gpuplan.planner.money.spend.recorded_use import MonthSpend, RecordedUse, usd_by_label
 
 HOUR = 3600.0
@@ -456,12 +455,12 @@ def test_intervals_hold_about_four_of_five_months():
         past = [BacktestForecast("m", i, i + 1, exact[i], exact[i + 1]) for i in range(2, 8)]
         last = tuple({"a": Fraction(week)} for week in weeks[8])
         spend = MonthSpend(exact[8], lambda last=last: last)
-        around = intervals(
+        total, of_label = intervals(
             spend, past, ahead=1, length_us=30 * DAY_US, paid_usd=Fraction(0),
             rng=np.random.default_rng(1),
         )  # fmt: skip
-        assert around.total == pytest.approx(around.labels["a"], rel=1e-9)
-        inside += around.total[0] <= usd[9] <= around.total[1]
+        assert total == pytest.approx(of_label["a"], rel=1e-9)
+        inside += total[0] <= usd[9] <= total[1]
     assert 0.7 <= inside / 150 <= 0.92
 
 
@@ -470,13 +469,13 @@ def test_an_interval_stays_within_what_is_possible():
     weeks = tuple({"a": Fraction(usd), IDLE: Fraction(90)} for usd in (0, 10, 500, 0))
     past = [BacktestForecast("m", 2, 3, {"a": Fraction(900)}, {IDLE: Fraction(500)})]
     spend = MonthSpend({"a": Fraction(10), IDLE: Fraction(90)}, lambda: weeks)
-    around = intervals(
+    total, of_label = intervals(
         spend, past, ahead=1, length_us=30 * DAY_US, paid_usd=Fraction(95),
         rng=np.random.default_rng(0),
     )  # fmt: skip
-    assert around.labels["a"][0] == 0 and around.labels["a"][1] > 10
-    assert around.labels[IDLE] == (0, 95)
-    assert around.total[0] == 95
+    assert of_label["a"][0] == 0 and of_label["a"][1] > 10
+    assert of_label[IDLE] == (0, 95)
+    assert total[0] == 95
 
 
 def test_errors_on_one_side_are_told(gpuplan, tmp_path):

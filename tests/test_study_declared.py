@@ -88,7 +88,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView
 from gpuplan.cli.formats.report import Column, Table
 
 if TYPE_CHECKING:

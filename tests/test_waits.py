@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuplan.analysis.history.free_gpus import StepFunction, time_without_room
 from gpuplan.analysis.history.reasons import group_of, limit_name, reason_groups
+from gpuplan.analysis.history.steps import StepFunction, time_without_room
 from gpuplan.analysis.waits.pools import StatedCluster, pools_of
 from gpuplan.analysis.waits.spells import NO_ROOM, ROOM, decomposed_spells, first_waits
 from gpuplan.analysis.waits.summary import WaitAnalysis

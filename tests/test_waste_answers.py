@@ -164,7 +164,7 @@ def test_hours_and_dollars_of_a_smaller_gpu_are_of_one_month(gpuplan, tmp_path):
     _, _, err = gpuplan("waste", path, "--no-replay", "--price", "2")
     err = " ".join(err.split())
     assert f"({hours:,.0f} GPU-hours less, ${2 * hours:,.0f}" in err.replace(".00", "")
-    assert "1 job (20 GPU-hours) without full figures of memory and use" in err
+    assert "1 job without full figures of memory and use (20 GPU-hours, " in err
 
 
 def test_parquet_has_the_right_size_of_each_job(gpuplan, tmp_path):

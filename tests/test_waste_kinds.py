@@ -27,7 +27,6 @@ from gpuplan.analysis.waste.kinds import (
     OPTIONAL,
     UNKNOWN,
     USED,
-    WasteRules,
     column_of,
     kinds_of_waste,
 )
@@ -106,8 +105,6 @@ def test_long_limits_are_apart():
     assert frame["is_long_limit"].to_list() == [True, False, None]
     assert frame["beyond_limit_gpu_h"].to_list() == [84, 80, 0]
     assert hours(frame) == [{"used": 40}] * 3
-    rules = WasteRules(limit_ratio=2)
-    assert kinds_of_waste(trace({LIMIT_COLUMN: 25 * HOUR}), rules=rules)["is_long_limit"].all()
 
 
 def of_series(**values):

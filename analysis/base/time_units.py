@@ -5,7 +5,7 @@ A month has 730.5 hours.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 
 HOUR_S = 3600
 DAY_S = 86_400
@@ -16,6 +16,23 @@ MONTH_H = 730.5
 MICROS = 1_000_000
 HOUR_US = HOUR_S * MICROS
 DAY_US = DAY_S * MICROS
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def time_of(micros: int, zone: tzinfo = UTC) -> datetime:
+    """Return microseconds since 1970 as a time in a time zone."""
+    return (EPOCH + timedelta(microseconds=micros)).astimezone(zone)
+
+
+def micros_of(time: datetime) -> int:
+    """Return the microseconds from 1970 to a time with a zone."""
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def instant(micros: int) -> str:
+    """Return microseconds since 1970 as a time in UTC, ``2026-01-31T00:00:00Z``."""
+    return time_of(micros).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def as_utc(time: datetime) -> datetime:

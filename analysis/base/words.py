@@ -20,6 +20,14 @@ def a_log(format_name: str) -> str:
     return f"{'an' if format_name.startswith(AN) else 'a'} {format_name} log"
 
 
+def joined(names: Sequence[str], *, word: str = "and", most: int | None = None) -> str:
+    """Return ``a, b and c``, at least one; more than ``most`` as `listed` has them."""
+    if most is not None and len(names) > most:
+        return listed(names, most)
+    *first, last = names
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
 def listed(names: Sequence[str], most: int = 12) -> str:
     """Return the first of many names as one text, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""

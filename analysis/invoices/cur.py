@@ -8,8 +8,6 @@ AWS Data Exports user guide, CUR 2.0 table dictionary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from gpuplan.analysis.invoices.charges import (
@@ -25,7 +23,7 @@ from gpuplan.analysis.invoices.charges import (
     UNUSED_CAPACITY,
     USAGE,
 )
-from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat, plain_name
+from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat
 from gpuplan.analysis.reading.batch import ROW
 
 ITEM, COST = "line_item_line_item_type", "line_item_unblended_cost"
@@ -61,7 +59,6 @@ COLUMNS = (
     "product_product_family",
     "line_item_currency_code",
 )
-NAMES = {plain_name(name): name for name in COLUMNS}
 DISCOUNTS = (
     "BundledDiscount",
     "Discount",
@@ -87,26 +84,12 @@ COVERED = ("SavingsPlanCoveredUsage", "DiscountedUsage", NEGATION)
 UNUSED_BOX = r"(^|-)Unused(Box|Ded)"
 
 
-def as_cur(column: str) -> str:
-    """Return the CUR 2.0 name of a column, of ``lineItem/UsageType`` too; any other as it is."""
-    return NAMES.get(plain_name(column), column)
-
-
-def _recognizes(columns: Sequence[str]) -> str | None:
-    names = {as_cur(name) for name in columns}
-    return f"the columns {', '.join(NEEDED)}" if names.issuperset(NEEDED) else None
-
-
 def cur_charges(cells: InvoiceCells) -> pl.DataFrame:
     """Return the charges of a file in the columns of CUR 2.0. Raises `InputError`."""
     cells.need(*NEEDED)
     kind = cells.word(ITEM, ITEMS)
     cells.need_cells(ITEM, kind, f"one of {', '.join(ITEMS)}")
-    begin = cells.instant(START)
-    cells.need_cells(START, begin, "a time such as 2026-01-31T00:00:00Z")
-    billing = BILLING if cells.has(BILLING) else START
-    month_begin = cells.instant(billing)
-    cells.need_cells(billing, month_begin, "a time such as 2026-01-01T00:00:00Z")
+    periods = cells.periods(START, END, BILLING, BILLING_END)
     item = cells.word(ITEM, {name: name for name in ITEMS})
     usage_type = cells.text(USAGE_TYPE).fill_null("")
     reservation, plan = cells.text(RESERVATION), cells.text(PLAN)
@@ -131,9 +114,7 @@ def cur_charges(cells: InvoiceCells) -> pl.DataFrame:
         .then(pl.lit(UNUSED_CAPACITY))
         .otherwise("kind")
         .alias("kind"),
-        pl.when("is_bought")
-        .then(_zero())
-        .when(pl.col("item") == NEGATION)
+        pl.when(pl.col("is_bought") | (pl.col("item") == NEGATION))
         .then(_zero())
         .when(pl.col("item") == "SavingsPlanCoveredUsage")
         .then("plan")
@@ -153,11 +134,7 @@ def cur_charges(cells: InvoiceCells) -> pl.DataFrame:
     charges = cells.frame(
         {
             **{name: rows[name] for name in ("kind", "billed", "effective", "quantity", "pricing")},
-            "month": cells.month(billing),
-            "month_begin_us": month_begin,
-            "month_end_us": cells.instant(BILLING_END),
-            "begin_us": begin,
-            "end_us": cells.period_end(END, begin),
+            **periods,
             "unit": cells.text("pricing_unit").fill_null("Hrs"),
             "commitment": commitment,
             "sku": cells.text(USAGE_TYPE),
@@ -173,22 +150,17 @@ def cur_charges(cells: InvoiceCells) -> pl.DataFrame:
 
 def _unused(cells: InvoiceCells, charges: pl.DataFrame, item: pl.Series) -> pl.DataFrame:
     """Return what of recurring fees was not used, as charges that are effective alone."""
-    amounts = pl.DataFrame(
-        {
-            name: cells.amount(name).fill_null(0)
-            for name in (PLAN_TOTAL, PLAN_USED, UNUSED_UPFRONT, UNUSED_FEE)
-        }
+    total, used, upfront, fee = (
+        cells.amount(name).fill_null(0)
+        for name in (PLAN_TOTAL, PLAN_USED, UNUSED_UPFRONT, UNUSED_FEE)
     )
-    of_plan = amounts[PLAN_TOTAL] - amounts[PLAN_USED]
-    of_reservation = amounts[UNUSED_UPFRONT] + amounts[UNUSED_FEE]
-    unused = of_plan.zip_with(item == FEES[0], of_reservation).cast(AMOUNT)
-    nothing = pl.lit(None)
+    unused = (total - used).zip_with(item == FEES[0], upfront + fee).cast(AMOUNT)
     return (
         charges.with_columns(
             pl.lit(UNUSED).alias("kind"),
             _zero().alias("billed"),
             unused.alias("effective"),
-            nothing.cast(AMOUNT).alias("quantity"),
+            pl.lit(None).cast(AMOUNT).alias("quantity"),
         )
         .filter(item.is_in(FEES) & (unused != 0))
         .select(ROW, *charges.columns[1:])
@@ -199,12 +171,11 @@ def _zero() -> pl.Expr:
     return pl.lit(0).cast(AMOUNT)
 
 
-CUR = InvoiceFormat(
-    name="aws-cur",
+CUR = InvoiceFormat.of_columns(
+    "aws-cur",
     description="AWS Cost and Usage Report 2.0, CSV or Parquet; amortized",
     source="AWS Data Exports",
     columns=COLUMNS,
-    as_named=as_cur,
-    recognizes=_recognizes,
+    needed=NEEDED,
     charges=cur_charges,
 )

@@ -6,8 +6,6 @@ https://focus.finops.org, versions 1.0 to 1.3.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 
 from gpuplan.analysis.invoices.charges import (
@@ -23,7 +21,7 @@ from gpuplan.analysis.invoices.charges import (
     UNUSED_CAPACITY,
     USAGE,
 )
-from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat, plain_name
+from gpuplan.analysis.invoices.format import InvoiceCells, InvoiceFormat
 
 COSTS = ("BilledCost", "EffectiveCost")
 NEEDED = (*COSTS, "ChargeCategory", "ChargePeriodStart")
@@ -53,7 +51,6 @@ COLUMNS = (
     "ServiceName",
     "BillingCurrency",
 )
-NAMES = {plain_name(name): name for name in COLUMNS}
 CATEGORIES = {
     "Usage": USAGE,
     "Purchase": PURCHASE,
@@ -65,38 +62,19 @@ PRICING = {"Standard": STANDARD, "Dynamic": DYNAMIC, "Committed": COMMITTED, "Ot
 STATUSES = {"Used": "used", "Unused": "unused"}
 
 
-def as_focus(column: str) -> str:
-    """Return the FOCUS name of a column; any other name as it is."""
-    return NAMES.get(plain_name(column), column)
-
-
-def _recognizes(columns: Sequence[str]) -> str | None:
-    names = {as_focus(name) for name in columns}
-    return f"the columns {', '.join(NEEDED)}" if names.issuperset(NEEDED) else None
-
-
 def focus_charges(cells: InvoiceCells) -> pl.DataFrame:
     """Return the charges of a file in the columns of FOCUS. Raises `InputError`."""
     cells.need(*COSTS, "ChargePeriodStart")
-    begin = cells.instant("ChargePeriodStart")
-    cells.need_cells("ChargePeriodStart", begin, "a time such as 2026-01-31T00:00:00Z")
-    end = cells.period_end("ChargePeriodEnd", begin)
-    billing = "BillingPeriodStart" if cells.has("BillingPeriodStart") else "ChargePeriodStart"
-    month_begin = cells.instant(billing)
-    cells.need_cells(billing, month_begin, "a time such as 2026-01-01T00:00:00Z")
-    priced, consumed = cells.amount("PricingQuantity"), cells.amount("ConsumedQuantity")
-    committed = cells.amount("CommitmentDiscountQuantity")
+    periods = cells.periods(
+        "ChargePeriodStart", "ChargePeriodEnd", "BillingPeriodStart", "BillingPeriodEnd"
+    )
+    quantity = _quantity(cells)
     columns = {
         "kind": _kinds(cells),
-        "month": cells.month(billing),
-        "month_begin_us": month_begin,
-        "month_end_us": cells.instant("BillingPeriodEnd"),
-        "begin_us": begin,
-        "end_us": end,
+        **periods,
         "billed": cells.amount("BilledCost"),
         "effective": cells.amount("EffectiveCost"),
-        "quantity": _first(priced, consumed, committed),
-        "unit": _unit(cells, priced, consumed),
+        **quantity,
         "unit_usd": cells.amount("ContractedUnitPrice"),
         "pricing": _pricing(cells),
         "commitment": cells.text("CommitmentDiscountId"),
@@ -140,37 +118,26 @@ def _pricing(cells: InvoiceCells) -> pl.Series:
     return pricing.set(is_used, COMMITTED)
 
 
-def _first(*columns: pl.Series) -> pl.Series:
-    frame = pl.DataFrame([column.alias(f"{at}") for at, column in enumerate(columns)])
-    return frame.select(pl.coalesce(pl.all())).to_series()
-
-
-def _unit(cells: InvoiceCells, priced: pl.Series, consumed: pl.Series) -> pl.Series:
-    """Return the unit of the quantity that is taken."""
-    frame = pl.DataFrame(
-        {
-            "priced": priced.is_not_null(),
-            "consumed": consumed.is_not_null(),
-            "PricingUnit": cells.text("PricingUnit"),
-            "ConsumedUnit": cells.text("ConsumedUnit"),
-            "CommitmentDiscountUnit": cells.text("CommitmentDiscountUnit"),
-        }
+def _quantity(cells: InvoiceCells) -> dict[str, pl.Series]:
+    """Return the first quantity that a row has, in its unit."""
+    names = ("Pricing", "Consumed", "CommitmentDiscount")
+    rows = pl.DataFrame(
+        {f"{name}Quantity": cells.amount(f"{name}Quantity") for name in names}
+        | {f"{name}Unit": cells.text(f"{name}Unit") for name in names}
     )
-    return frame.select(
-        pl.when("priced")
-        .then("PricingUnit")
-        .when("consumed")
-        .then("ConsumedUnit")
-        .otherwise("CommitmentDiscountUnit")
-    ).to_series()
+    priced, consumed = (pl.col(f"{name}Quantity").is_not_null() for name in names[:2])
+    unit = pl.when(priced).then("PricingUnit").when(consumed).then("ConsumedUnit")
+    return rows.select(
+        quantity=pl.coalesce(f"{name}Quantity" for name in names),
+        unit=unit.otherwise("CommitmentDiscountUnit"),
+    ).to_dict()
 
 
-FOCUS = InvoiceFormat(
-    name="focus",
+FOCUS = InvoiceFormat.of_columns(
+    "focus",
     description="FOCUS 1.0 to 1.3, CSV or Parquet; any provider",
     source="focus.finops.org",
     columns=COLUMNS,
-    as_named=as_focus,
-    recognizes=_recognizes,
+    needed=NEEDED,
     charges=focus_charges,
 )

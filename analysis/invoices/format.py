@@ -111,6 +111,29 @@ class InvoiceCells:
         as_written = self.text(name).str.extract(MIDNIGHT)
         return as_written.zip_with(as_written.is_not_null(), month)
 
+    def periods(self, begin: str, end: str, billing: str, billing_end: str) -> dict[str, pl.Series]:
+        """Return the columns of charges on the charge period and the billing period.
+
+        Args:
+            begin, end: columns of the charge period; each row has a begin.
+            billing, billing_end: of the billing period; a file without it has that of the charge.
+
+        Raises:
+            InputError: a cell is empty or is no time, or a period ends before it begins.
+        """
+        begin_us = self.instant(begin)
+        self.need_cells(begin, begin_us, "a time such as 2026-01-31T00:00:00Z")
+        billing = billing if self.has(billing) else begin
+        month_begin_us = self.instant(billing)
+        self.need_cells(billing, month_begin_us, "a time such as 2026-01-01T00:00:00Z")
+        return {
+            "month": self.month(billing),
+            "month_begin_us": month_begin_us,
+            "month_end_us": self.instant(billing_end),
+            "begin_us": begin_us,
+            "end_us": self.period_end(end, begin_us),
+        }
+
     def need(self, *names: str) -> None:
         """Raise `InputError` where a column is missing."""
         missing = [name for name in names if not self.has(name)]
@@ -174,7 +197,33 @@ class InvoiceFormat:
     recognizes: Callable[[Sequence[str]], str | None]
     charges: Callable[[InvoiceCells], pl.DataFrame]
 
+    @classmethod
+    def of_columns(
+        cls,
+        name: str,
+        *,
+        description: str,
+        source: str,
+        columns: tuple[str, ...],
+        needed: tuple[str, ...],
+        charges: Callable[[InvoiceCells], pl.DataFrame],
+    ) -> InvoiceFormat:
+        """Return a format that is recognized by the columns that it needs, however written.
 
-def plain_name(column: str) -> str:
+        Case and separators of a column name do not matter.
+        """
+        names = {_plain_name(column): column for column in columns}
+
+        def as_named(column: str) -> str:
+            return names.get(_plain_name(column), column)
+
+        def recognizes(in_file: Sequence[str]) -> str | None:
+            is_here = set(map(as_named, in_file)).issuperset(needed)
+            return f"the columns {', '.join(needed)}" if is_here else None
+
+        return cls(name, description, source, columns, as_named, recognizes, charges)
+
+
+def _plain_name(column: str) -> str:
     """Return a column name without case and separators: ``billed_cost`` as ``BilledCost``."""
     return re.sub(r"[\s_/]", "", column).lower()

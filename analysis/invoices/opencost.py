@@ -44,6 +44,7 @@ label."""
 FROM_LABEL, FROM_NAME = "label", "name"
 GPUS, HOURS_UNKNOWN, REST = "gpus", "gpus without hours", "rest"
 USE = ("minutes", "gpuCount", "gpuHours")
+AMOUNTS = (*USE, "gpuCost", "gpuCostAdjustment", "totalCost")
 OTHER = "CPUs, memory, storage and network"
 NO_HOURS = "GPUs, hours unknown"
 
@@ -135,17 +136,10 @@ def _check(path: Path, allocations: Sequence[tuple[str, _CostAllocation]]) -> No
     """
     windows: set[tuple[str, str, str | None]] = set()
     for key, allocation in allocations:
-        amounts = {
-            "minutes": allocation.minutes,
-            "gpuCount": allocation.gpu_count,
-            "gpuHours": allocation.gpu_hours,
-            "gpuCost": allocation.gpu_cost,
-            "gpuCostAdjustment": allocation.adjustment,
-            "totalCost": allocation.total_cost,
-        }
         is_idle = (allocation.name or key).startswith(IDLE)
-        for name, amount in amounts.items():
-            if amount is None:
+        for part in msgspec.structs.fields(_CostAllocation):
+            name, amount = part.encode_name, getattr(allocation, part.name)
+            if name not in AMOUNTS or amount is None:
                 continue
             never_below_0 = name in USE or (name == "gpuCost" and not is_idle)
             if not math.isfinite(amount) or (amount < 0 and never_below_0):
@@ -268,17 +262,12 @@ def _same(value: Any, count: int) -> pl.Series:
     return pl.Series([value]).new_from_index(0, count)
 
 
-def as_opencost(column: str) -> str:
-    """Return the name of a column: as it is."""
-    return column
-
-
 OPENCOST = InvoiceFormat(
     name="opencost",
     description="allocations of OpenCost, JSON",
     source="opencost.io",
     columns=COLUMNS,
-    as_named=as_opencost,
+    as_named=str,
     recognizes=_recognizes,
     charges=opencost_charges,
 )

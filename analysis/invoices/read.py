@@ -11,7 +11,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.invoices.charges import AMOUNT, USAGE, Invoice
-from gpuplan.analysis.invoices.focus import FOCUS, NEEDED, as_focus
+from gpuplan.analysis.invoices.focus import FOCUS, NEEDED
 from gpuplan.analysis.invoices.format import NOTHING, InvoiceCells, InvoiceFormat
 from gpuplan.analysis.invoices.opencost import open_opencost
 from gpuplan.analysis.invoices.registry import INVOICE_FORMATS
@@ -33,7 +33,7 @@ NUMBER = "\0number"
 
 def is_invoice_column(name: str) -> bool:
     """Return whether ``--map`` names a column of an invoice, not of a log."""
-    return as_focus(name) == name and name in FOCUS.columns
+    return FOCUS.as_named(name) == name and name in FOCUS.columns
 
 
 def read_invoice(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> Invoice:
@@ -111,7 +111,9 @@ def _read_file(
         cells = pl.concat(parts) if parts else pl.DataFrame()
         digest = stream.sha256()
     if not cells.height:
-        raise _no_rows(source.path)
+        raise InputError(
+            source.path, "has no charges", expected="a header and a row for each charge"
+        )
     header = pl.all_horizontal(pl.col(name) == name for name in wanted).fill_null(False)
     is_header = cells.select(header).to_series()
     cells = cells.filter(~is_header)
@@ -140,7 +142,7 @@ def _recognized(columns: Sequence[str]) -> InvoiceFormat | None:
 def _unknown(head: Head, columns: Sequence[str]) -> InputError:
     if (refusal := opencost(head.path, head.data, columns)) is not None:
         return refusal
-    named = {as_focus(name) for name in columns}
+    named = {FOCUS.as_named(name) for name in columns}
     missing = [name for name in NEEDED if name not in named]
     if len(missing) < len(NEEDED):
         return InputError(
@@ -201,10 +203,6 @@ def _whole(batch: Batch, path: Path, wanted: Sequence[str]) -> pl.DataFrame:
     cells = batch.cells.with_columns(pl.col(name).str.strip_chars() for name in names)
     whole = pl.struct(names).hash(seed=0).alias(WHOLE)
     return cells.with_columns(whole).select(ROW, WHOLE, *wanted)
-
-
-def _no_rows(path: Path) -> InputError:
-    return InputError(path, "has no charges", expected="a header and a row for each charge")
 
 
 def _zero() -> pl.Expr:

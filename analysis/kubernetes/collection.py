@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from gpuplan.analysis.kubernetes.faults import located
-from gpuplan.analysis.kubernetes.objects import KubeObject, ObjectFile, ObjectKey, newest, versions
+from gpuplan.analysis.kubernetes.objects import (
+    UNREADABLE,
+    KubeObject,
+    ObjectFile,
+    ObjectKey,
+    newest,
+    versions,
+)
 from gpuplan.analysis.reading.batch import CUT_OFF, Refused
 
 T = TypeVar("T")
+WHERE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<key>.*)`", re.DOTALL)
+STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+MOST_QUOTED = 40
+"""Letters of a value that are quoted. Lists and objects, and what stands in place of one, are not:
+they may hold secrets."""
 
 
 @dataclass(slots=True)
@@ -54,6 +67,18 @@ class ObjectsByKind:
                              f"a {item.kind} of Kubernetes", item.shown()))
         )  # fmt: skip
 
+    def read(
+        self, items: Iterable[KubeObject], reader: Callable[[KubeObject], T]
+    ) -> Iterator[tuple[KubeObject, T]]:
+        """Yield objects and what a reader makes of them; refuse those that it cannot read."""
+        for item in items:
+            try:
+                value = reader(item)
+            except UNREADABLE as error:
+                self.refuse(item, error)
+            else:
+                yield item, value
+
     def other_kinds_note(self, read: Collection[str]) -> list[str]:
         """Return a note with the kinds of objects besides those that are read as jobs."""
         listed = ", ".join(
@@ -86,3 +111,27 @@ def taken(items: list[T]) -> Iterator[T]:
     items.reverse()
     while items:
         yield items.pop()
+
+
+def located(item: KubeObject, error: Exception) -> str:
+    """Return what a decoder says of an object: the key, the value there, and the problem."""
+    match = WHERE.fullmatch(str(error))
+    if match is None:
+        return str(error)
+    key, problem = match["key"] or "the object", match["what"].replace("`", "")
+    try:
+        value = _value(item.plain(), match["key"])
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return f"{key}: {problem}"
+    expects_more = "object" in problem or "array" in problem
+    if isinstance(value, list | dict) or (expects_more and value is not None):
+        return f"{key}: {problem}"
+    expected = problem.partition(", got ")[0]
+    return f"{key}: found {json.dumps(value)[:MOST_QUOTED]}, {expected[:1].lower()}{expected[1:]}"
+
+
+def _value(value: Any, key: str) -> Any:
+    """Return what is at a key such as ``spec.podSets[0].count``."""
+    for name, place in STEP.findall(key):
+        value = value[int(place)] if place else value[name]
+    return value

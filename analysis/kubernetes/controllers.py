@@ -12,7 +12,7 @@ from msgspec import field as member
 
 from gpuplan.analysis.kubernetes.gpus import (
     PodSpec,
-    UnknownGpusError,
+    gpu_fault,
     gpus_of,
     type_of_labels,
 )
@@ -21,7 +21,7 @@ from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.pods import Surroundings, user_of
 from gpuplan.analysis.kubernetes.quantities import Amount
-from gpuplan.analysis.kubernetes.times import StatusCondition, condition, seconds, true_at
+from gpuplan.analysis.kubernetes.times import StatusCondition, holds, seconds, true_at
 
 TRAINING = {
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -51,11 +51,6 @@ class Template(Struct):
     spec: PodSpec = member(default_factory=PodSpec)
 
 
-class _ReplicaSpec(Struct):
-    replicas: int | None = None
-    template: Template = member(default_factory=Template)
-
-
 class _JobSpec(Struct):
     parallelism: int | None = None
     completions: int | None = None
@@ -71,38 +66,29 @@ class _ReplicatedJob(Struct):
     template: _JobTemplate = member(default_factory=_JobTemplate)
 
 
-class _WorkerGroup(Struct):
+class _Replicas(Struct):
+    """Pods that are alike: of a training job, of a task of Volcano, or of a group of Ray."""
+
     replicas: int | None = None
     hosts: int | None = member(name="numOfHosts", default=None)
     template: Template = member(default_factory=Template)
 
 
-class _HeadGroup(Struct):
-    template: Template = member(default_factory=Template)
-
-
 class _RayCluster(Struct):
-    head: _HeadGroup | None = member(name="headGroupSpec", default=None)
-    workers: list[_WorkerGroup] | None = member(name="workerGroupSpecs", default=None)
+    head: _Replicas | None = member(name="headGroupSpec", default=None)
+    workers: list[_Replicas] | None = member(name="workerGroupSpecs", default=None)
 
 
-class _ControllerSpec(Struct):
-    parallelism: int | None = None
-    completions: int | None = None
-    template: Template = member(default_factory=Template)
+class _ControllerSpec(_JobSpec):
     replicated: list[_ReplicatedJob] | None = member(name="replicatedJobs", default=None)
-    pytorch: dict[str, _ReplicaSpec] | None = member(name="pytorchReplicaSpecs", default=None)
-    mpi: dict[str, _ReplicaSpec] | None = member(name="mpiReplicaSpecs", default=None)
-    tensorflow: dict[str, _ReplicaSpec] | None = member(name="tfReplicaSpecs", default=None)
-    xgboost: dict[str, _ReplicaSpec] | None = member(name="xgbReplicaSpecs", default=None)
-    paddle: dict[str, _ReplicaSpec] | None = member(name="paddleReplicaSpecs", default=None)
+    pytorch: dict[str, _Replicas] | None = member(name="pytorchReplicaSpecs", default=None)
+    mpi: dict[str, _Replicas] | None = member(name="mpiReplicaSpecs", default=None)
+    tensorflow: dict[str, _Replicas] | None = member(name="tfReplicaSpecs", default=None)
+    xgboost: dict[str, _Replicas] | None = member(name="xgbReplicaSpecs", default=None)
+    paddle: dict[str, _Replicas] | None = member(name="paddleReplicaSpecs", default=None)
     ray: _RayCluster | None = member(name="rayClusterSpec", default=None)
-    tasks: list[_ReplicaSpec] | None = None
+    tasks: list[_Replicas] | None = None
     queue: str | None = None
-
-
-class _Phase(StatusCondition):
-    """A condition of Volcano: the latest time of a phase, which stands in its status."""
 
 
 class _VolcanoState(Struct):
@@ -111,7 +97,7 @@ class _VolcanoState(Struct):
 
 
 class _ControllerStatus(Struct):
-    conditions: list[_Phase] | None = None
+    conditions: list[StatusCondition] | None = None
     started: datetime | None = member(name="startTime", default=None)
     completed: datetime | None = member(name="completionTime", default=None)
     ended: datetime | None = member(name="endTime", default=None)
@@ -150,17 +136,16 @@ class PlainJob:
     """A batch Job, as far as it says which pods are one gang.
 
     Attributes:
-        uid, namespace, name: the Job.
-        completions, parallelism: pods in all, and at once.
+        namespace: of the Job.
+        key: its uid, else ``namespace/name``.
+        is_gang: whether as many pods run at once as there are completions, above 1.
         makers: uids and names of what made it.
         start: seconds after 1970; None before it.
     """
 
-    uid: str
     namespace: str
-    name: str
-    completions: int | None
-    parallelism: int | None
+    key: str
+    is_gang: bool
     makers: frozenset[str]
     start: float | None
 
@@ -171,10 +156,10 @@ def plain_job(item: KubeObject) -> PlainJob:
     owners = made.metadata.owners or ()
     makers = frozenset(word for owner in owners for word in (owner.uid, owner.name) if word)
     start = seconds(made.status.started) if made.status is not None else None
-    spec = made.spec
-    return PlainJob(
-        item.uid, item.namespace, item.name, spec.completions, spec.parallelism, makers, start
-    )
+    pods = made.spec.parallelism or 0
+    is_gang = made.spec.completions == made.spec.parallelism and pods > 1
+    key = item.uid or f"{item.namespace}/{item.name}"
+    return PlainJob(item.namespace, key, is_gang, makers, start)
 
 
 def controller_job(
@@ -207,10 +192,8 @@ def controller_job(
     )
     try:
         _set_gpus(job, list(_templates(item, made.spec)), around)
-    except UnknownGpusError as error:
-        job.fault = (error.reason, "gpus", str(error), error.expected)
     except ValueError as error:
-        job.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
+        job.fault = gpu_fault(error)
     if not job.gpus and job.fault is None and not around.include_cpu:
         job.left_out = "without_gpus"
         return result
@@ -299,8 +282,8 @@ def _times(
     end = seconds(status.completed) or seconds(status.ended)
     for kind, state in (("Failed", "failed"), ("Complete", "completed"), ("Completed", "completed"),
                         ("Succeeded", "completed")):  # fmt: skip
-        ended = condition(conditions, kind)
-        if ended is not None and ended.status == "True":
+        ended = holds(conditions, kind)
+        if ended is not None:
             is_late = state == "failed" and ended.reason == DEADLINE
             word = "/".join(filter(None, (kind, ended.reason)))
             return start, end or seconds(ended.at), "timeout" if is_late else state, word

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from gpuplan.analysis.kubernetes.gang_labels import (
+from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.pods import (
     GROUP_ANNOTATIONS,
     INDEXES,
     JOB_INDEX,
@@ -16,9 +17,11 @@ from gpuplan.analysis.kubernetes.gang_labels import (
     LEADER,
     LEADER_GROUP,
     RAY,
+    PodRun,
+    distinct,
+    is_service,
+    preemptible_of,
 )
-from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
-from gpuplan.analysis.kubernetes.pods import PodRun, distinct, is_service, preemptible_of
 from gpuplan.analysis.kubernetes.quantities import Amount
 
 PLAIN_JOB = "Job"
@@ -270,17 +273,3 @@ def _most_pods_per_replica(pods: Sequence[PodRun]) -> int:
     for pod in pods:
         by_replica[replica_of(pod)].append(pod)
     return max((-(-len(same) // _attempt(same).workers) for same in by_replica.values()), default=1)
-
-
-def gangs_of_jobs(jobs: Iterable[tuple[str, str, int | None, int | None]]) -> set[str]:
-    """Return the plain Jobs that are gangs: as many completions as pods at once, above 1.
-
-    Args:
-        jobs: uid, ``namespace/name``, completions and parallelism of each.
-    """
-    uids: Mapping[str, None] = {
-        uid or name: None
-        for uid, name, completions, parallelism in jobs
-        if completions == parallelism and (parallelism or 0) > 1
-    }
-    return set(uids)

@@ -87,6 +87,13 @@ class UnknownGpusError(ValueError):
         self.reason, self.expected = reason, expected
 
 
+def gpu_fault(error: ValueError) -> tuple[str, str, str, str]:
+    """Return why a job without a number of GPUs is refused: reason, column, found, expected."""
+    if isinstance(error, UnknownGpusError):
+        return error.reason, "gpus", str(error), error.expected
+    return "unreadable", "gpus", str(error), "a whole number of devices"
+
+
 class PodGpus(Struct):
     """GPUs of a pod.
 

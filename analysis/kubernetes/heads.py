@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.reading.source import Head, Source, SourceStream
+from gpuplan.analysis.reading.source import Head, opened_file
 
 KUEUE = "kueue.x-k8s.io"
 LOG_FORMATS = ("kueue", "kube", "kube-metrics", "yunikorn", "dstack")
@@ -67,7 +66,7 @@ def refuse_other_objects(path: Path) -> None:
 
 def head_of(path: Path) -> Head:
     """Return the first bytes of a file. Raises `InputError` where it cannot be read."""
-    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+    with opened_file(path) as stream:
         return Head(path, stream.head)
 
 

@@ -11,16 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuplan.analysis.kubernetes.gang_labels import (
-    GROUP_ANNOTATIONS,
-    INDEXES,
-    JOB_NAME,
-    KINDS_OF_REPLICAS,
-    LABELS,
-    LEADER,
-    LEADER_GROUP,
-    RAY,
-)
 from gpuplan.analysis.kubernetes.gangs import PLAIN_JOB
 from gpuplan.analysis.kubernetes.gpus import (
     INSTANCE_LABEL,
@@ -31,12 +21,21 @@ from gpuplan.analysis.kubernetes.gpus import (
     SHARED,
     WHOLE,
     clean_type,
+    gpu_fault,
     in_gpus,
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.pod_objects import Owner
 from gpuplan.analysis.kubernetes.pods import (
+    GROUP_ANNOTATIONS,
+    INDEXES,
+    JOB_NAME,
+    KINDS_OF_REPLICAS,
+    LABELS,
+    LEADER,
+    LEADER_GROUP,
     QUEUE_LABELS,
+    RAY,
     PodRun,
     Surroundings,
     end_state,
@@ -303,7 +302,7 @@ def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
         count = in_gpus(_amounts(pod, around.gpu_resources), node_labels)
         run.gpus, run.notes = count.gpus, count.notes
     except ValueError as error:
-        run.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
+        run.fault = gpu_fault(error)
     if not run.gpus and run.fault is None and not around.include_cpu:
         has_requests = not {REQUESTS, SCHEDULER_REQUESTS}.isdisjoint(series.last)
         run.left_out = "without_gpus" if has_requests else "gpus_unknown"

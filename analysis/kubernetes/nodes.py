@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from gpuplan.analysis.kubernetes.gpus import SHARED, in_gpus, is_gpu, type_of_la
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, newest, read_objects, versions
 from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.quantities import Quantity
-from gpuplan.analysis.reading.source import Source, SourceStream
+from gpuplan.analysis.reading.source import opened_file
 
 NODE = "Node"
 
@@ -59,7 +58,7 @@ def read_node_gpus(path: Path, instances: Mapping[str, str]) -> NodeGpus:
     Raises:
         InputError: the file cannot be read.
     """
-    with closing(SourceStream(Source(path, path, path.stat().st_size))) as stream:
+    with opened_file(path) as stream:
         kept = versions(read_objects(stream).objects)
     gpus: dict[str, int] = {}
     types: dict[str, str | None] = {}

@@ -11,7 +11,6 @@ import math
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,8 +22,7 @@ from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.kubernetes.refusals import not_kubernetes_json
 from gpuplan.analysis.reading.batch import CUT_OFF, Refused
 from gpuplan.analysis.reading.records import LENIENT, plain
-from gpuplan.analysis.reading.source import BYTE_ORDER_MARK, Source, SourceStream
-from gpuplan.analysis.storage.files import not_a_device
+from gpuplan.analysis.reading.source import BYTE_ORDER_MARK, SourceStream, opened_file
 
 T = TypeVar("T")
 
@@ -161,8 +159,7 @@ def versions_of(path: Path, hint: str = HINT) -> Iterator[list[KubeObject]]:
     Raises:
         InputError: there is no such file, it is not JSON of Kubernetes, or a part of it is not.
     """
-    size = not_a_device(path).stat().st_size
-    with closing(SourceStream(Source(path, path, size))) as stream:
+    with opened_file(path) as stream:
         file = read_objects(stream)
     for refused in file.refused:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What is read of a Pod: what it is, what it asks for, and what became of its containers."""
+"""What is read of a Pod, of its claims for devices, and of the group that it is in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 from msgspec import field as member
 
-from gpuplan.analysis.kubernetes.gpus import PodSpec
+from gpuplan.analysis.kubernetes.gpus import Claim, PodSpec
 from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.times import StatusCondition
 
@@ -44,28 +44,19 @@ class PodMeta(Struct, gc=False):
         return next((owner for owner in self.owners or () if owner.controller), NO_OWNER)
 
 
-class _Terminated(Struct, gc=False):
+class _ContainerTimes(Struct, gc=False):
     started: datetime | None = member(name="startedAt", default=None)
     finished: datetime | None = member(name="finishedAt", default=None)
 
 
-class _Running(Struct, gc=False):
-    started: datetime | None = member(name="startedAt", default=None)
-
-
 class _ContainerState(Struct, gc=False):
-    terminated: _Terminated | None = None
-    running: _Running | None = None
+    terminated: _ContainerTimes | None = None
+    running: _ContainerTimes | None = None
 
 
 class _ContainerStatus(Struct, gc=False):
     state: _ContainerState | None = None
     last: _ContainerState | None = member(name="lastState", default=None)
-
-
-class _ClaimStatus(Struct):
-    name: str = ""
-    claim: str | None = member(name="resourceClaimName", default=None)
 
 
 class PodStatus(Struct, gc=False):
@@ -77,7 +68,7 @@ class PodStatus(Struct, gc=False):
     started: datetime | None = member(name="startTime", default=None)
     containers: list[_ContainerStatus] | None = member(name="containerStatuses", default=None)
     inits: list[_ContainerStatus] | None = member(name="initContainerStatuses", default=None)
-    claims: list[_ClaimStatus] | None = member(name="resourceClaimStatuses", default=None)
+    claims: list[Claim] | None = member(name="resourceClaimStatuses", default=None)
 
     @property
     def states(self) -> list[_ContainerState]:
@@ -115,3 +106,62 @@ _AS_NAMED = msgspec.json.Decoder(_Named)
 def labels_of(item: KubeObject) -> Mapping[str, str]:
     """Return the labels of an object. Raises ValueError where it cannot be read."""
     return item.read(_AS_NAMED).metadata.labels or {}
+
+
+DRIVER = "gpu."
+"""How the names of dynamic allocation's drivers for GPUs start."""
+
+
+class _Result(Struct):
+    driver: str = ""
+
+
+class _Devices(Struct):
+    results: list[_Result] | None = None
+
+
+class _Allocation(Struct):
+    devices: _Devices | None = None
+
+
+class _ClaimState(Struct):
+    allocation: _Allocation | None = None
+
+
+class _ResourceClaim(Struct):
+    status: _ClaimState | None = None
+
+
+_AS_CLAIM = msgspec.json.Decoder(_ResourceClaim)
+
+
+def gpus_of_claim(item: KubeObject) -> int:
+    """Return the GPUs allocated to a ResourceClaim. Raises ValueError where it cannot be read."""
+    status = item.read(_AS_CLAIM).status
+    allocation = status and status.allocation
+    devices = allocation and allocation.devices
+    results = (devices and devices.results) or ()
+    return sum(result.driver.startswith(DRIVER) for result in results)
+
+
+PREEMPTIBLE = {"preemptible": True, "non-preemptible": False}
+"""Word of a PodGroup of KAI -> whether its pods may be preempted; it may also say nothing."""
+
+
+class GroupSpec(Struct):
+    """What a group of pods of Volcano or KAI wants; it holds no history."""
+
+    queue: str | None = None
+    preemptibility: str | None = None
+
+
+class _PodGroup(Struct):
+    spec: GroupSpec | None = None
+
+
+_AS_GROUP = msgspec.json.Decoder(_PodGroup)
+
+
+def group_spec(item: KubeObject) -> GroupSpec | None:
+    """Return what a PodGroup wants. Raises ValueError where it cannot be read."""
+    return item.read(_AS_GROUP).spec

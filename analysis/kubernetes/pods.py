@@ -9,26 +9,25 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from gpuplan.analysis.kubernetes.claims import PREEMPTIBLE, GroupSpec
-from gpuplan.analysis.kubernetes.gang_labels import GANG_LABELS, GROUP_ANNOTATIONS
 from gpuplan.analysis.kubernetes.gpus import (
     RESERVATIONS,
     PodSpec,
     UnknownGpusError,
+    gpu_fault,
     gpus_of,
     type_of_labels,
 )
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject
-from gpuplan.analysis.kubernetes.pod_objects import Owner, Pod, PodMeta, PodStatus
-from gpuplan.analysis.kubernetes.quantities import Amount
-from gpuplan.analysis.kubernetes.times import (
-    TRUE,
-    condition,
-    earliest,
-    latest,
-    seconds,
-    true_at,
+from gpuplan.analysis.kubernetes.pod_objects import (
+    PREEMPTIBLE,
+    GroupSpec,
+    Owner,
+    Pod,
+    PodMeta,
+    PodStatus,
 )
+from gpuplan.analysis.kubernetes.quantities import Amount
+from gpuplan.analysis.kubernetes.times import earliest, holds, latest, seconds, true_at
 
 NODE_FAILURES = frozenset({"NodeLost", "NodeShutdown", "DeletionByTaintManager", "DeletionByPodGC"})
 PREEMPTIONS = frozenset({"PreemptionByScheduler", "Preempting"})
@@ -41,6 +40,33 @@ SERVICES = frozenset(
     {"ReplicaSet", "StatefulSet", "InferenceService", "LeaderWorkerSet", "RayCluster"}
 )
 ENDED = ("Succeeded", "Failed")
+
+LABELS = (
+    "kueue.x-k8s.io/pod-group-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "training.kubeflow.org/job-name",
+    "volcano.sh/job-name",
+)
+"""Labels with the name of a gang, best first."""
+GROUP_ANNOTATIONS = ("pod-group-name", "scheduling.k8s.io/group-name")
+"""Annotations with the PodGroup of a pod: of KAI, of Volcano."""
+RAY = "ray.io/cluster"
+LEADER, LEADER_GROUP = "leaderworkerset.sigs.k8s.io/name", "leaderworkerset.sigs.k8s.io/group-index"
+JOB_NAME = "batch.kubernetes.io/job-name"
+INDEXES = (
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+    "volcano.sh/task-index",
+    "apps.kubernetes.io/pod-index",
+)
+KINDS_OF_REPLICAS = ("training.kubeflow.org/replica-type", "volcano.sh/task-spec",
+                     "jobset.sigs.k8s.io/replicatedjob-name", "ray.io/group")  # fmt: skip
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+GANG_LABELS = frozenset(
+    {*LABELS, *GROUP_ANNOTATIONS, RAY, LEADER, LEADER_GROUP, JOB_NAME, *INDEXES,
+     *KINDS_OF_REPLICAS, JOB_INDEX}
+)  # fmt: skip
+"""All of them."""
 
 
 class PodRun(Struct, gc=False):
@@ -150,10 +176,8 @@ def pod_run(pod: Pod, item: KubeObject, around: Surroundings) -> PodRun:
     try:
         count = gpus_of(spec, annotations, node, around.gpu_resources)
         run.gpus = count.gpus + _claimed(spec, status, meta.namespace, around.claims)
-    except UnknownGpusError as error:
-        run.fault = (error.reason, "gpus", str(error), error.expected)
     except ValueError as error:
-        run.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
+        run.fault = gpu_fault(error)
     else:
         run.notes = count.notes
         if not run.gpus and not around.include_cpu:
@@ -273,11 +297,10 @@ def _container_starts(status: PodStatus) -> Iterator[datetime | None]:
 
 
 def _reasons(status: PodStatus) -> Sequence[str]:
-    target = condition(status.conditions, "DisruptionTarget")
-    reason = target.reason if target is not None and target.status == TRUE else None
-    if reason is None and status.reason is None:
+    target = holds(status.conditions, "DisruptionTarget")
+    if target is None and status.reason is None:
         return ()
-    return [word for word in (reason, status.reason) if word]
+    return [word for word in (target and target.reason, status.reason) if word]
 
 
 def _word(phase: str, reasons: Sequence[str]) -> str:

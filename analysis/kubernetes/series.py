@@ -54,7 +54,6 @@ class _Answer(Struct):
     error: str | None = None
     error_type: str | None = member(name="errorType", default=None)
     warnings: list[str] | None = None
-    infos: list[str] | None = None
 
 
 _AS_ANSWER, _AS_SERIES = msgspec.json.Decoder(_Answer), msgspec.json.Decoder(_Series)

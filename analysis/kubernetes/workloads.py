@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.gpus import (
-    UnknownGpusError,
     clean_type,
+    gpu_fault,
     gpus_of,
     in_gpus,
     is_gpu,
@@ -20,7 +19,7 @@ from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
 from gpuplan.analysis.kubernetes.pods import Surroundings, is_service, user_of
 from gpuplan.analysis.kubernetes.quantities import Amount
-from gpuplan.analysis.kubernetes.times import TRUE, condition, seconds, true_at
+from gpuplan.analysis.kubernetes.times import TRUE, StreamTimes, condition, holds, seconds, true_at
 from gpuplan.analysis.kubernetes.workload_objects import (
     ADMITTED,
     EVICTED,
@@ -107,15 +106,14 @@ def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
         job.cluster_queue = admission.cluster_queue
     try:
         _set_gpus(job, latest.spec, admission, site)
-    except UnknownGpusError as error:
-        job.fault = (error.reason, "gpus", str(error), error.expected)
     except ValueError as error:
-        job.fault = ("unreadable", "gpus", str(error), "a whole number of devices")
+        job.fault = gpu_fault(error)
     if not job.gpus and job.fault is None and not site.around.include_cpu:
         job.left_out = "without_gpus"
         return job
     deleted = seconds(meta.deleted) if last.event == DELETED else None
-    if last.event == DELETED and deleted is None and times.starts and not _is_finished(status):
+    is_finished = holds(status.conditions, FINISHED) is not None
+    if last.event == DELETED and deleted is None and times.starts and not is_finished:
         deleted = site.times.until(last)
         job.notes |= {"end_by_last_event"}
     _set_times(job, latest, times, last.event == DELETED, deleted)
@@ -136,11 +134,9 @@ def _times(versions: Sequence[KueueWorkload]) -> _Times:
                 times.starts[at] = status.admission or times.starts.get(at)
             else:
                 times.ends.add(at)
-        evicted = condition(conditions, EVICTED)
-        if evicted is not None and evicted.status == TRUE:
-            at = seconds(evicted.at)
-            if at is not None:
-                times.evictions[at] = evicted.reason or ""
+        evicted = holds(conditions, EVICTED)
+        if evicted is not None and (at := seconds(evicted.at)) is not None:
+            times.evictions[at] = evicted.reason or ""
         reserved = condition(conditions, RESERVED)
         if reserved is not None and reserved.status == TRUE and times.reserved is None:
             times.reserved = seconds(reserved.at)
@@ -195,10 +191,9 @@ def _set_times(
 ) -> None:
     """Set the attempts and the state of a job, or leave it out where it is none yet."""
     status = latest.status or WorkloadStatus()
-    finished = condition(status.conditions, FINISHED)
-    is_finished = finished is not None and finished.status == TRUE
-    end = seconds(finished.at) if finished is not None and is_finished else None
-    if finished is not None and is_finished:
+    finished = holds(status.conditions, FINISHED)
+    end = None if finished is None else seconds(finished.at)
+    if finished is not None:
         reason = finished.reason or ""
         job.state, job.source_state = FINISHED_STATES.get(reason, "unknown"), reason
         if reason == SLICE:
@@ -212,7 +207,7 @@ def _set_times(
     else:
         job.state, job.source_state = "running", ADMITTED
     if not times.starts:
-        if is_finished:
+        if finished is not None:
             job.state = "cancelled"
         else:
             job.left_out = "deleted" if is_deleted else _why_waiting(latest)
@@ -227,8 +222,8 @@ def _set_times(
             job.wait_includes_attempts = True
     last = job.attempts[-1] if job.attempts else None
     is_ended = last is not None and last.end is not None
-    if is_finished or not is_ended:
-        if is_deleted and not is_finished and not is_ended:
+    if finished is not None or not is_ended:
+        if is_deleted and finished is None and not is_ended:
             job.fault = job.fault or (
                 "missing", "end", "deleted without a time", "the end of the workload"
             )  # fmt: skip
@@ -237,16 +232,11 @@ def _set_times(
         job.state, job.source_state = last.state, last.source_state
 
 
-def _is_finished(status: WorkloadStatus) -> bool:
-    finished = condition(status.conditions, FINISHED)
-    return finished is not None and finished.status == TRUE
-
-
 def _leave_out_held(job: KubeJob, status: WorkloadStatus, latest: KueueWorkload) -> None:
     """Leave a workload out that a snapshot shows evicted: it waits, or is stuck."""
-    finished = condition(status.conditions, FINISHED)
     ended = job.attempts and job.attempts[-1].end is not None
-    if ended and (finished is None or finished.status != TRUE) and job.source_state != DELETED:
+    is_finished = holds(status.conditions, FINISHED) is not None
+    if ended and not is_finished and job.source_state != DELETED:
         is_held = true_at(status.conditions, ADMITTED) or true_at(status.conditions, RESERVED)
         job.left_out = "stuck" if is_held else _why_waiting(latest)
 

@@ -57,7 +57,6 @@ FIELDS: dict[str, pl.DataType] = {
 at 0%, the sum of percents; memory used and total of the GPUs that have both, the most used on one
 and the most that one has; GPUs without a figure that count as unused; figures above 100%;
 nodes with counters, with commas between them."""
-SUMMARY = pl.Struct(FIELDS)
 
 Counters = dict[str, float | None]
 ONE_AT_A_TIME = Lock()
@@ -104,7 +103,7 @@ class _Gpus:
 
 
 def summaries(comments: pl.Series) -> pl.Series:
-    """Return the `SUMMARY` of each comment; never null, its status is where there is none."""
+    """Return `FIELDS` of each comment; never null, the status is where there is no summary."""
     texts = comments.str.strip_chars()
     is_summary = texts.str.starts_with(SIGN).fill_null(False)
     packed = texts.str.slice(len(SIGN)).filter(is_summary)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.kubernetes.claims import AS_CLAIM, AS_GROUP
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected, taken
 from gpuplan.analysis.kubernetes.controllers import (
     KINDS,
@@ -18,18 +18,19 @@ from gpuplan.analysis.kubernetes.controllers import (
     controller_job,
     plain_job,
 )
-from gpuplan.analysis.kubernetes.gangs import gangs_of_jobs, group_of, jobs_of_pods
+from gpuplan.analysis.kubernetes.gangs import group_of, jobs_of_pods
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
-from gpuplan.analysis.kubernetes.objects import (
-    UNREADABLE,
-    read_objects,
-)
-from gpuplan.analysis.kubernetes.pod_objects import AS_POD, labels_of
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
+from gpuplan.analysis.kubernetes.pod_objects import AS_POD, gpus_of_claim, group_spec, labels_of
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings, pod_run
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
-from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns, user_note
-from gpuplan.analysis.price_formats.instances import instance_models
+from gpuplan.analysis.log_formats.kubernetes_jobs import (
+    job_plan,
+    kept_columns,
+    surroundings,
+    user_note,
+)
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.source import Head, SourceStream
 
@@ -46,10 +47,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     around = _surroundings(objects, choices)
     pods = list(_pods(objects, around))
     plain = list(_plain_jobs(objects))
-    gang_jobs = gangs_of_jobs(
-        (job.uid, f"{job.namespace}/{job.name}", job.completions, job.parallelism) for job in plain
-    )
-    gangs = _chosen_gangs(choices, gang_jobs, pods)
+    gangs = _chosen_gangs(choices, plain, pods)
     without_pods = list(_controllers(objects, pods, plain, around))
     objects.forget()
     named = numbered([*jobs_of_pods(taken(pods), gangs), *without_pods])
@@ -63,64 +61,38 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     return rows_of_sources(named, objects.refused, len(streams), notes)
 
 
-def _chosen_gangs(choices: IngestOptions, gang_jobs: set[str], pods: Sequence[PodRun]) -> set[str]:
+def _chosen_gangs(
+    choices: IngestOptions, plain: Sequence[PlainJob], pods: Sequence[PodRun]
+) -> set[str]:
     """Return which plain Jobs are gangs, as the user or the Jobs say."""
     gang = choices.kubernetes.gang
     if gang == "pod":
         return set()
     if gang == "job":
         return {pod.owner.uid or f"{pod.namespace}/{pod.owner.name}" for pod in pods}
-    return gang_jobs
+    return {job.key for job in plain if job.is_gang}
 
 
 def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surroundings:
-    nodes, claims, groups = {}, {}, {}
-    for item in objects.of(NODE):
-        try:
-            nodes[item.name] = labels_of(item)
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-    for item in objects.of(CLAIM):
-        try:
-            claims[item.namespace, item.name] = item.read(AS_CLAIM).gpus
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-    for item in objects.of(POD_GROUP):
-        try:
-            spec = item.read(AS_GROUP).spec
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-            continue
-        if spec is not None:
-            groups[item.namespace, item.name] = spec
-    return Surroundings(
-        nodes,
-        claims,
-        groups,
-        instance_models(),
-        choices.kubernetes.gpu_resources,
-        choices.kubernetes.user_label,
-        choices.kubernetes.include_cpu,
+    nodes = objects.read(objects.of(NODE), labels_of)
+    claims = objects.read(objects.of(CLAIM), gpus_of_claim)
+    groups = objects.read(objects.of(POD_GROUP), group_spec)
+    return replace(
+        surroundings(choices),
+        nodes={item.name: labels for item, labels in nodes},
+        claims={(item.namespace, item.name): gpus for item, gpus in claims},
+        groups={(item.namespace, item.name): spec for item, spec in groups if spec is not None},
     )
 
 
 def _pods(objects: ObjectsByKind, around: Surroundings) -> Iterable[PodRun]:
-    for item in objects.taken(POD):
-        try:
-            pod = item.read(AS_POD)
-        except UNREADABLE as error:
-            objects.refuse(item, error)
-            continue
+    for item, pod in objects.read(objects.taken(POD), lambda item: item.read(AS_POD)):
         yield pod_run(pod, item, around)
 
 
 def _plain_jobs(objects: ObjectsByKind) -> Iterable[PlainJob]:
-    for item in objects.of("Job"):
-        if item.api_group == "batch":
-            try:
-                yield plain_job(item)
-            except UNREADABLE as error:
-                objects.refuse(item, error)
+    batch = (item for item in objects.of("Job") if item.api_group == "batch")
+    return (job for _, job in objects.read(batch, plain_job))
 
 
 def _controllers(

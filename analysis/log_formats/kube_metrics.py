@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -24,24 +25,22 @@ from gpuplan.analysis.kubernetes.metrics import (
     gang_owners,
     pod_runs,
 )
-from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings
+from gpuplan.analysis.kubernetes.pods import PodRun
 from gpuplan.analysis.kubernetes.refusals import ANSWER
 from gpuplan.analysis.kubernetes.series import LINE, SeriesFile, read_series
 from gpuplan.analysis.log_formats.format import (
     IngestOptions,
     KubernetesOptions,
     LogFormat,
-    SourceContext,
 )
 from gpuplan.analysis.log_formats.kubernetes_jobs import (
     ADD_NODE_LABELS,
     job_plan,
     kept_columns,
+    surroundings,
     user_note,
 )
-from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Refused, Rows
-from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 from gpuplan.analysis.storage.files import read_small
 
@@ -53,13 +52,7 @@ OPTION = "--metric NAME=FILE"
 
 def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[Rows]:
     options = choices.kubernetes
-    around = Surroundings(
-        instances=instance_models(),
-        gpu_resources=options.gpu_resources,
-        user_label=options.user_label,
-        include_cpu=options.include_cpu,
-    )
-    series = PodSeries(around, _node_types(options.node_types))
+    series = PodSeries(surroundings(choices), _node_types(options.node_types))
     names = _named_files(streams, options.metrics)
     refused: list[tuple[int, Refused]] = []
     notes: list[str] = []
@@ -169,10 +162,6 @@ def _open(stream: SourceStream) -> Rows:
     return _open_all([stream], IngestOptions())[0]
 
 
-def _plan(context: SourceContext) -> ReadingPlan:
-    return job_plan(context, ADD_NODE_LABELS)
-
-
 def _recognizes(head: Head) -> str | None:
     data = head.data
     if ANSWER.match(data):
@@ -194,7 +183,7 @@ KUBE_METRICS = LogFormat(
     description="pods by Prometheus: range answers on the metrics of kube-state-metrics",
     source="your cluster: one query_range, in docs/formats/kubernetes.md",
     recognizes=_recognizes,
-    plan=_plan,
+    plan=partial(job_plan, types=ADD_NODE_LABELS),
     open=_open,
     together=_open_all,
     kubernetes=tuple(field.name for field in fields(KubernetesOptions)),

@@ -18,8 +18,10 @@ from gpuplan.analysis.job_table.schema import (
     STATES,
 )
 from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN, KubeJob
+from gpuplan.analysis.kubernetes.pods import Surroundings
 from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
+from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, WITHOUT_GPUS, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
@@ -54,7 +56,7 @@ NOTES = {
     "end_by_last_sample": "jobs deleted while they ran: their end is that of the last sample, up "
     "to a step too early or late",
     "end_by_last_event": "jobs deleted while they ran, without a time: their end is the last time "
-    "that the stream told of before, so it may be too early",
+    "of the stream before, so it may be too early",
     "end_by_phase": "jobs whose end is that of the first sample after it, up to half a step early "
     "or late",
     "start_by_sample": "jobs whose start is that of the first sample on a node, up to a step late",
@@ -83,6 +85,17 @@ def kept_columns(
     names = ("partition", "recorded_priority", "reason", "node_list")
     scheduler = {name: SCHEDULER_COLUMNS[name] for name in names}
     return {**QUEUE_COLUMNS, **scheduler, **RUN_COLUMNS}
+
+
+def surroundings(choices: IngestOptions) -> Surroundings:
+    """Return what the user says of pods and jobs, and the GPUs of instance types."""
+    options = choices.kubernetes
+    return Surroundings(
+        instances=instance_models(),
+        gpu_resources=options.gpu_resources,
+        user_label=options.user_label,
+        include_cpu=options.include_cpu,
+    )
 
 
 def user_note(jobs: Iterable[KubeJob], choices: IngestOptions) -> list[str]:

@@ -6,6 +6,7 @@ One Workload is one job. A snapshot has the last admission of a workload; a stre
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec import Struct
@@ -13,24 +14,22 @@ from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
-from gpuplan.analysis.kubernetes.deletions import StreamTimes
 from gpuplan.analysis.kubernetes.heads import KUEUE as GROUP
 from gpuplan.analysis.kubernetes.heads import WORKLOADS as COMMAND
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
-from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
-from gpuplan.analysis.kubernetes.pods import Surroundings
+from gpuplan.analysis.kubernetes.objects import read_objects
+from gpuplan.analysis.kubernetes.times import StreamTimes
 from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job
-from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SourceContext
+from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import (
     ADD_FLAVORS,
     job_plan,
     kept_columns,
+    surroundings,
     user_note,
 )
-from gpuplan.analysis.price_formats.instances import instance_models
 from gpuplan.analysis.reading.batch import Rows
-from gpuplan.analysis.reading.plan import ReadingPlan
 from gpuplan.analysis.reading.source import Head, SourceStream
 
 WORKLOAD = "Workload"
@@ -68,41 +67,24 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
 def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) -> QueueSite:
     queues: dict[tuple[str, str], str] = {}
     flavors: dict[str, Mapping[str, str]] = {}
-    for kind in ("LocalQueue", "ResourceFlavor"):
-        for item in objects.of(kind):
-            try:
-                spec = item.read(_AS_CONFIGURED).spec or _QueueSpec()
-            except UNREADABLE as error:
-                objects.refuse(item, error)
-                continue
-            if spec.cluster_queue is not None:
-                queues[item.namespace, item.name] = spec.cluster_queue
-            if kind == "ResourceFlavor":
-                flavors[item.name] = spec.node_labels or {}
-    around = Surroundings(
-        instances=instance_models(),
-        gpu_resources=choices.kubernetes.gpu_resources,
-        user_label=choices.kubernetes.user_label,
-        include_cpu=choices.kubernetes.include_cpu,
-    )
-    return QueueSite(queues, flavors, around, times)
+    items = (*objects.of("LocalQueue"), *objects.of("ResourceFlavor"))
+    for item, configured in objects.read(items, lambda item: item.read(_AS_CONFIGURED)):
+        spec = configured.spec or _QueueSpec()
+        if spec.cluster_queue is not None:
+            queues[item.namespace, item.name] = spec.cluster_queue
+        if item.kind == "ResourceFlavor":
+            flavors[item.name] = spec.node_labels or {}
+    return QueueSite(queues, flavors, surroundings(choices), times)
 
 
 def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
-    for item in objects.taken(WORKLOAD):
-        if item.api_group in (GROUP, ""):
-            try:
-                yield workload_job(objects.versions_of(item), site)
-            except UNREADABLE as error:
-                objects.refuse(item, error)
+    items = (item for item in objects.taken(WORKLOAD) if item.api_group in (GROUP, ""))
+    jobs = objects.read(items, lambda item: workload_job(objects.versions_of(item), site))
+    return (job for _, job in jobs)
 
 
 def _open(stream: SourceStream) -> Rows:
     return _open_all([stream], IngestOptions())[0]
-
-
-def _plan(context: SourceContext) -> ReadingPlan:
-    return job_plan(context, ADD_FLAVORS)
 
 
 def _recognizes(head: Head) -> str | None:
@@ -118,7 +100,7 @@ KUEUE = LogFormat(
     description="Workloads of Kueue, a snapshot or a watch stream (JSON)",
     source=f"your cluster: {COMMAND}",
     recognizes=_recognizes,
-    plan=_plan,
+    plan=partial(job_plan, types=ADD_FLAVORS),
     open=_open,
     together=_open_all,
     kubernetes=("gpu_resources", "user_label", "include_cpu"),

@@ -50,6 +50,7 @@ from gpuplan.analysis.log_formats.slurm_scheduler import (
 )
 from gpuplan.analysis.log_formats.slurm_steps import USAGE, with_steps
 from gpuplan.analysis.log_formats.slurm_utilization import (
+    SUMMARY_COLUMN,
     utilization_columns,
     utilization_fields,
     utilization_tallies,
@@ -189,7 +190,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         notes=tuple(_notes(context, has, zone)),
         time_zone=zone,
         nothing=NOTHING,
-        verbatim=("timelimit",),
+        verbatim=("timelimit", SUMMARY_COLUMN),
         join=join(run_start, is_mixed),
     )  # fmt: skip
 

@@ -13,10 +13,10 @@ import polars as pl
 from gpuplan.analysis.job_table.notation import expand_hosts
 from gpuplan.analysis.job_table.schema import UTILIZATION_COLUMNS
 from gpuplan.analysis.log_formats.jobstats import (
+    FIELDS,
     NONE,
     READ,
     SHORT,
-    SUMMARY,
     TOO_LARGE,
     UNREADABLE,
     WITHOUT_GPUS,
@@ -30,7 +30,10 @@ from gpuplan.analysis.reading.plan import Field
 JOBSTATS, STEPS = "jobstats", "slurm steps"
 SUMMARY_COLUMN = "admincomment"
 SUMMARY_FIELD, USAGE_FIELD = "summary of jobstats", "usage of steps"
-NODES_COLUMN, NODES_FIELD = "nodelist", "nodes of the run"
+NODES_COLUMN, FOREIGN = "nodelist", "foreign"
+CHECKED_FIELDS = (*(name for name in FIELDS if name != "nodes"), FOREIGN)
+CHECKED = pl.Struct({name: FIELDS.get(name, pl.Boolean()) for name in CHECKED_FIELDS})
+"""What is kept of a summary: with whether it is of nodes that the job did not hold."""
 HELD_TOLERANCE = 1e-6
 PERCENT_TOLERANCE = 1.01
 NO_NODES = re.compile(r"(?i)none assigned|unknown|^\(?(null|none)\)?$")
@@ -52,14 +55,14 @@ def utilization_fields(has: Set[str], memo: ColumnMemo) -> tuple[Field, ...]:
     """
     fields = []
     if SUMMARY_COLUMN in has:
-        read = pl.col(SUMMARY_COLUMN).map_batches(
-            lambda comments: memo.of(comments, summaries),
-            return_dtype=SUMMARY,
-            is_elementwise=True,
-        )
-        fields.append(Field(SUMMARY_FIELD, SUMMARY_COLUMN, read))
-        if NODES_COLUMN in has:
-            fields.append(Field(NODES_FIELD, NODES_COLUMN, pl.col(NODES_COLUMN)))
+
+        def read(cells: pl.Series) -> pl.Series:
+            held = cells.struct.field(NODES_COLUMN) if NODES_COLUMN in has else None
+            return _checked(memo.of(cells.struct.field(SUMMARY_COLUMN), summaries), held)
+
+        cells = pl.struct(name for name in (SUMMARY_COLUMN, NODES_COLUMN) if name in has)
+        value = cells.map_batches(read, return_dtype=CHECKED, is_elementwise=True)
+        fields.append(Field(SUMMARY_FIELD, SUMMARY_COLUMN, value))
     if USAGE in has:
         fields.append(Field(USAGE_FIELD, USAGE, pl.col(USAGE)))
     return tuple(fields)
@@ -78,7 +81,7 @@ def utilization_values(
     """
     sources = []
     if SUMMARY_COLUMN in has:
-        sources.append(_of_summary(has, held, never))
+        sources.append(_of_summary(held, never))
     if USAGE in has:
         sources.append(_of_steps(held, gpu_type, never))
     if not sources:
@@ -93,8 +96,8 @@ def utilization_values(
     }
 
 
-def _of_summary(has: Set[str], held: pl.Expr, never: pl.Expr) -> dict[str, pl.Expr]:
-    is_read = _is_read(has, held) & ~never
+def _of_summary(held: pl.Expr, never: pl.Expr) -> dict[str, pl.Expr]:
+    is_read = _is_read(held) & ~never
     has_memory = is_read & (_of("mem_total_gib") > 0)
     counters = _of("known")
     return {
@@ -140,7 +143,7 @@ def percent_of_usage(held: pl.Expr, gpu_type: pl.Expr) -> pl.Expr:
 
 def utilization_tallies(has: Set[str], held: pl.Expr, gpu_type: pl.Expr) -> tuple[Tally, ...]:
     """Return what to count of the figures among the rows."""
-    tallies = _summary_tallies(has, held) if SUMMARY_COLUMN in has else ()
+    tallies = _summary_tallies(held) if SUMMARY_COLUMN in has else ()
     if USAGE not in has:
         return tallies
     percent = percent_of_usage(held, gpu_type)
@@ -153,8 +156,8 @@ def utilization_tallies(has: Set[str], held: pl.Expr, gpu_type: pl.Expr) -> tupl
     )  # fmt: skip
 
 
-def _summary_tallies(has: Set[str], held: pl.Expr) -> tuple[Tally, ...]:
-    status, is_read, is_foreign = _of("status"), _is_read(has, held), _is_foreign(has)
+def _summary_tallies(held: pl.Expr) -> tuple[Tally, ...]:
+    status, is_read, is_foreign = _of("status"), _is_read(held), _of(FOREIGN)
     has_gpus = held > 0
     return (
         Tally("runs with a summary of jobstats (GPU utilization, in AdminComment)", is_read),
@@ -185,23 +188,29 @@ def _of(name: str) -> pl.Expr:
     return pl.col(SUMMARY_FIELD).struct.field(name)
 
 
-def _is_foreign(has: Set[str]) -> pl.Expr:
-    """Return whether a summary has nodes that are not among those of the run, if these are told."""
-    if NODES_COLUMN not in has:
-        return pl.lit(False)
-    nodes = pl.struct(_of("nodes").alias("told"), pl.col(NODES_FIELD).alias("held"))
-    return nodes.map_batches(_has_others, return_dtype=pl.Boolean, is_elementwise=True)
+def _checked(read: pl.Series, held: pl.Series | None) -> pl.Series:
+    """Return summaries with whether they are of other nodes than those of the run.
+
+    Args:
+        read: what `summaries` returns.
+        held: the nodes of its run; None where the log does not tell them.
+    """
+    columns = read.struct.unnest()
+    foreign = pl.lit(False) if held is None else _has_others(columns["nodes"], held)
+    return columns.with_columns(foreign.alias(FOREIGN)).select(CHECKED_FIELDS).to_struct(read.name)
 
 
-def _has_others(nodes: pl.Series) -> pl.Series:
+def _has_others(told: pl.Series, held: pl.Series) -> pl.Series:
     """Return whether the first of two lists of nodes has some that the second one has not."""
-    pairs = nodes.struct.unnest()
+    pairs = pl.DataFrame({"told": told, "held": held})
     may_differ = (pairs["told"] != pairs["held"]).fill_null(False)
+    if not may_differ.any():
+        return may_differ
     others = pairs.filter(may_differ).unique()
     differ = [_differ(told, held) for told, held in others.iter_rows()]
     odd = others.with_columns(differs=pl.Series(differ, dtype=pl.Boolean))
     joined = pairs.join(odd, on=["told", "held"], how="left", maintain_order="left")
-    return joined["differs"].fill_null(False).rename(nodes.name)
+    return joined["differs"].fill_null(False)
 
 
 def _differ(told: str, held: str) -> bool:
@@ -213,8 +222,8 @@ def _differ(told: str, held: str) -> bool:
     return is_told and not {name.partition(".")[0] for name in told.split(",") if name} <= hosts
 
 
-def _is_read(has: Set[str], held: pl.Expr) -> pl.Expr:
+def _is_read(held: pl.Expr) -> pl.Expr:
     """Return whether a summary tells of GPUs that the job held; of which ones it is silent."""
     listed = _of("listed")
-    fits = (listed <= held + HELD_TOLERANCE) & ~_is_foreign(has)
+    fits = (listed <= held + HELD_TOLERANCE) & ~_of(FOREIGN)
     return ((_of("status") == READ) & fits).fill_null(False)

@@ -28,14 +28,11 @@ def read_samples(
     """
     head = stream.head
     if is_prometheus(head):
-        read_prometheus(stream, samples, nodes)
-        return
+        return read_prometheus(stream, samples, nodes)
     if is_nvidia_smi(head):
-        read_nvidia_smi(stream, samples, nodes, time_zone)
-        return
+        return read_nvidia_smi(stream, samples, nodes, time_zone)
     if is_wandb_events(head):
-        read_wandb_events(stream, samples)
-        return
+        return read_wandb_events(stream, samples)
     raise InputError(
         stream.path,
         "is not a known format of GPU metrics" if head.strip() else "is empty",

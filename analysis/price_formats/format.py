@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.schema import (
     LEAST_USD,
     MOST_USD,
@@ -23,6 +24,7 @@ from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.plan import ReadingPlan, Rule
 from gpuplan.analysis.reading.source import Head, SourceStream
 
+MB_PER_GB = 1024
 DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 
 
@@ -107,6 +109,48 @@ class PriceFormat:
     recognizes: Callable[[Head], str | None]
     plan: Callable[[PriceSourceContext], PricePlan]
     open: Callable[[SourceStream], Rows] = open_table
+
+
+def by_columns(columns: tuple[str, ...]) -> Callable[[Head], str | None]:
+    """Return what recognizes a table that has all of these columns."""
+
+    def recognizes(head: Head) -> str | None:
+        return f"the columns {', '.join(columns)}" if set(columns) <= set(head.columns) else None
+
+    return recognizes
+
+
+def gigabytes(column: str | pl.Expr) -> pl.Expr:
+    """Return a column of memory in GB; what is above 1024 is in MB, as some sources write."""
+    memory = (pl.col(column) if isinstance(column, str) else column).cast(pl.Float64, strict=False)
+    return pl.when(memory > MB_PER_GB).then(memory / MB_PER_GB).otherwise(memory)
+
+
+def gpu_with_memory(
+    written: pl.Expr, memory: pl.Expr, usual_gb: Mapping[str, int] | None = None
+) -> pl.Expr:
+    """Return GPUs in their one name, from a name as written and the memory of each row.
+
+    Args:
+        written: the name.
+        memory: in GB; null where unknown.
+        usual_gb: memory by name, where a row has none.
+    """
+    usual = usual_gb or {}
+
+    def named(cells: pl.Series) -> pl.Series:
+        """Return the names of structs of a name and a memory; each distinct one once."""
+        name_of = {
+            (name, gb): None
+            if name is None
+            else gpu_name(name, usual.get(gpu_name(name)) if gb is None else gb)
+            for name, gb in cells.struct.unnest().unique().rows()
+        }
+        return pl.Series(cells.name, [name_of[row] for row in cells.struct.unnest().rows()],
+                         pl.String)  # fmt: skip
+
+    both = pl.struct(written.alias("name"), memory.alias("memory"))
+    return both.map_batches(named, return_dtype=pl.String())
 
 
 def need(context: PriceSourceContext, names: tuple[str, ...], format_name: str) -> None:

@@ -13,13 +13,15 @@ from functools import partial
 
 import polars as pl
 
-from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.format import (
     PriceFormat,
     PricePlan,
     PriceSourceContext,
     Skip,
+    by_columns,
     fixed,
+    gigabytes,
+    gpu_with_memory,
     need,
     rules,
     same_time,
@@ -28,7 +30,7 @@ from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.batch import Batch, Rows
 from gpuplan.analysis.reading.delimited import open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, number, text
-from gpuplan.analysis.reading.source import Head, SourceStream
+from gpuplan.analysis.reading.source import SourceStream
 
 COLUMNS = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice")
 SENTINEL_ABOVE = 1e7
@@ -112,21 +114,8 @@ def _names(context: PriceSourceContext) -> pl.Expr:
     """Return the GPU of a row, with its memory from GpuInfo or the catalogue's default."""
     memory = pl.lit(None, pl.Float64)
     if "GpuInfo" in context.columns:
-        recorded = pl.col("GpuInfo").str.extract(MEMORY).cast(pl.Float64, strict=False)
-        memory = (
-            pl.when(recorded > 1024).then(recorded / 1024).otherwise(recorded)
-        )  # some clouds write GB
-    both = pl.struct(pl.col("AcceleratorName").alias("name"), memory.alias("memory"))
-    return both.map_batches(_name_each, return_dtype=pl.String())
-
-
-def _name_each(cells: pl.Series) -> pl.Series:
-    names = []
-    for name, memory in cells.struct.unnest().rows():
-        if name is not None and memory is None:
-            memory = USUAL_MEMORY_GB.get(gpu_name(name))
-        names.append(None if name is None else gpu_name(name, memory))
-    return pl.Series(cells.name, names, pl.String)
+        memory = gigabytes(pl.col("GpuInfo").str.extract(MEMORY))
+    return gpu_with_memory(pl.col("AcceleratorName"), memory, USUAL_MEMORY_GB)
 
 
 def _provider(context: PriceSourceContext) -> str:
@@ -138,17 +127,11 @@ def _provider(context: PriceSourceContext) -> str:
     return path.absolute().parent.name if stem == "vms" else stem
 
 
-def _recognizes(head: Head) -> str | None:
-    if set(COLUMNS) <= set(head.columns):
-        return f"the columns {', '.join(COLUMNS)}"
-    return None
-
-
 SKYPILOT = PriceFormat(
     name="skypilot",
     description="SkyPilot catalog of one cloud, CSV; per instance, one snapshot",
     source="catalogs/<version>/<cloud>/vms.csv of skypilot-catalog",
-    recognizes=_recognizes,
+    recognizes=by_columns(COLUMNS),
     plan=_plan,
     open=_open,
 )

@@ -10,22 +10,22 @@ from __future__ import annotations
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.price_formats.format import (
     PriceFormat,
     PricePlan,
     PriceSourceContext,
+    by_columns,
     fixed,
+    gigabytes,
+    gpu_with_memory,
     need,
     rules,
 )
 from gpuplan.analysis.price_formats.schema import KIND_TYPE, PRICE, PRICES
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number
-from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import moment
 
 COLUMNS = ("timestamp", "machine_id", "dph_total", "num_gpus")
-MB_ABOVE = 1024  # gpu_ram is in MB, but in GB where the command line wrote it
 BIDS = "bids"
 
 
@@ -71,39 +71,14 @@ def _gpu(context: PriceSourceContext) -> tuple[str, pl.Expr]:
     written = pl.col("gpu_name") if named else fixed(str(context.choices.gpu))
     memory = pl.lit(None, pl.Float64)
     if "gpu_ram" in context.columns:
-        recorded = pl.col("gpu_ram").cast(pl.Float64, strict=False)
-        memory = (
-            pl.when(recorded > MB_ABOVE)
-            .then(recorded / 1024)
-            .otherwise(recorded)
-            .round()
-            .fill_nan(None)
-        )
-    both = pl.struct(written.alias("name"), memory.alias("memory"))
-    name = both.map_batches(_name_each, return_dtype=pl.String())
-    return ("gpu_name" if named else "machine_id"), name
-
-
-def _name_each(cells: pl.Series) -> pl.Series:
-    """Return the names of structs of a written name and memory; each distinct one once."""
-    name_of = {
-        (name, memory): None if name is None else gpu_name(name, memory)
-        for name, memory in cells.struct.unnest().unique().rows()
-    }
-    names = [name_of[pair] for pair in cells.struct.unnest().rows()]
-    return pl.Series(cells.name, names, pl.String)
-
-
-def _recognizes(head: Head) -> str | None:
-    if set(COLUMNS) <= set(head.columns):
-        return f"the columns {', '.join(COLUMNS)}"
-    return None
+        memory = gigabytes("gpu_ram").round().fill_nan(None)
+    return ("gpu_name" if named else "machine_id"), gpu_with_memory(written, memory)
 
 
 VAST = PriceFormat(
     name="vast",
     description="Vast.ai offers, asks or bids, CSV; per offer, snapshots",
     source="scrapers of the Vast.ai offers",
-    recognizes=_recognizes,
+    recognizes=by_columns(COLUMNS),
     plan=_plan,
 )

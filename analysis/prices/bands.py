@@ -99,15 +99,15 @@ def _changes(table: PriceTable, hourly: tuple[HourlyPrices, ...]) -> pl.DataFram
     schema = {"gpu_type": pl.String(), "kind": pl.String(), "provider": pl.String(),
               "hour": pl.Int64(), PRICE: pl.Float64()}  # fmt: skip
     parts = [pl.DataFrame(schema=schema)]
-    for source in hourly:
-        if (source.provider, source.gpu_type, source.kind) in names:
-            priced = np.flatnonzero(source.cover > 0)
+    for series in hourly:
+        if series.source in names:
+            priced = np.flatnonzero(series.cover > 0)
             columns = {
-                "gpu_type": source.gpu_type,
-                "kind": source.kind,
-                "provider": source.provider,
-                "hour": source.first_hour + priced,
-                PRICE: source.typical[priced],
+                "gpu_type": series.gpu_type,
+                "kind": series.kind,
+                "provider": series.provider,
+                "hour": series.first_hour + priced,
+                PRICE: series.typical[priced],
             }
             parts.append(pl.DataFrame(columns, schema=schema))
     return pl.concat(parts)

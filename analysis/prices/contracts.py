@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import date, datetime, time, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
+from gpuplan.analysis.base.time_units import micros_of
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.storage.files import sha256_of
@@ -35,7 +36,6 @@ MOST_GPUS = 10_000_000
 ALWAYS_US = -(2**62)
 """Begin of what has no date."""
 FOREVER_US = 2**62
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 A_DATE = "a date such as 2026-01-01, or a time with an offset"
 
 
@@ -175,8 +175,7 @@ def instant_us(at: object, zone: tzinfo) -> int | None:
         at = datetime.combine(at, time())
     if not isinstance(at, datetime):
         return None
-    local = at if at.tzinfo is not None else at.replace(tzinfo=zone)
-    return (local - EPOCH) // timedelta(microseconds=1)
+    return micros_of(at if at.tzinfo is not None else at.replace(tzinfo=zone))
 
 
 def make_contracts(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta, tzinfo
+from datetime import tzinfo
 from decimal import Decimal, localcontext
 
+from gpuplan.analysis.base.time_units import time_of
 from gpuplan.analysis.prices.contracts import (
     ALWAYS_US,
-    EPOCH,
     FOREVER_US,
     OWNED,
     Contracts,
@@ -61,7 +61,7 @@ def _dates(zone: tzinfo, from_us: int, until_us: int) -> list[str]:
     dates = []
     for key, at_us, never in (("from", from_us, ALWAYS_US), ("until", until_us, FOREVER_US)):
         if at_us != never:
-            at = (EPOCH + timedelta(microseconds=at_us)).astimezone(zone)
+            at = time_of(at_us, zone)
             is_midnight = not (at.hour or at.minute or at.second or at.microsecond)
             dates.append(f"{key} = {at.date() if is_midnight else at.isoformat()}")
     return dates

@@ -19,8 +19,6 @@ from gpuplan.analysis.price_formats.schema import OFFER
 from gpuplan.analysis.prices.price_table import PriceTable, in_force
 from gpuplan.analysis.trace.trace import Trace
 
-DEMAND_COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
-"""Canonical columns that a bill reads."""
 US_PER_S = 1e6
 
 
@@ -45,6 +43,11 @@ class HourlyPrices:
     typical: FloatArray
     lowest: FloatArray
     cover: FloatArray
+
+    @property
+    def source(self) -> tuple[str, str, str]:
+        """Provider, GPU and kind."""
+        return self.provider, self.gpu_type, self.kind
 
     @property
     def mean(self) -> float:

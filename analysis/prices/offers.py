@@ -104,6 +104,11 @@ class Offer:
     stale: bool
 
     @property
+    def source(self) -> tuple[str, str, str]:
+        """Provider, GPU and kind."""
+        return self.provider, self.gpu_type, self.kind
+
+    @property
     def name(self) -> str:
         """Provider and kind, as ``--reference`` takes them."""
         return f"{self.provider}:{self.kind}"
@@ -159,9 +164,7 @@ def offers_of(
     rows = rows.join(lasting, on=[*SERIES, "start_us"], how="left", nulls_equal=True)
     hours = {gpu: _hours_known(gpu, hourly) for gpu in {source.gpu_type for source in hourly}}
     groups = rows.partition_by(OFFER, as_dict=True, maintain_order=True)
-    prices: dict[tuple[object, ...], HourlyPrices] = {
-        (source.provider, source.gpu_type, source.kind): source for source in hourly
-    }
+    prices: dict[tuple[object, ...], HourlyPrices] = {each.source: each for each in hourly}
     supply = table.supply.partition_by(OFFER, as_dict=True)
     offers = [
         _offer(of, supply.get(key), prices[key], hours[str(key[1])], as_of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden
+from gpuplan.analysis.base.time_units import EPOCH
 from gpuplan.analysis.price_formats.schema import KIND_WORDS, KINDS
 from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN, SOURCE
 from gpuplan.analysis.prices.hourly import HourlyPrices, common_means, hourly_prices
@@ -20,7 +21,6 @@ from gpuplan.analysis.prices.price_table import PriceTable, read_prices
 from gpuplan.analysis.prices.supply import Supply, supplies
 
 MAX_NAMES_LISTED = 6
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,8 @@ def _with_saving(offer: Offer, reference: Offer | None, hourly: Sequence[HourlyP
     if mean is None or not full:
         return offer
     if hourly:  # prices of different times are not comparable
-        of = {(source.provider, source.gpu_type, source.kind): source for source in hourly}
-        common = common_means(*(of[o.provider, o.gpu_type, o.kind] for o in (offer, reference)))
+        of = {series.source: series for series in hourly}
+        common = common_means(of[offer.source], of[reference.source])
         if common is None:
             return offer
         mean, full = common

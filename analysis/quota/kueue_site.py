@@ -17,7 +17,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.kubernetes.gpus import clean_type, is_gpu, type_of_labels
 from gpuplan.analysis.price_formats.instances import instance_models
-from gpuplan.analysis.quota.amounts import Amount
+from gpuplan.analysis.quota.amounts import Amount, quantity, units
 from gpuplan.analysis.quota.objects import (
     COMMAND,
     SiteObject,
@@ -25,7 +25,6 @@ from gpuplan.analysis.quota.objects import (
     table_in,
     yaml_objects,
 )
-from gpuplan.analysis.quota.quantities import quantity, units
 from gpuplan.analysis.quota.schema import (
     OLD_WORDS,
     QuotaSettings,
@@ -50,7 +49,6 @@ KINDS = {
 }
 """Group and kind of an object -> its table."""
 TABLES = tuple(dict.fromkeys(KINDS.values()))
-VERSIONS = ("v1alpha1", "v1beta1", "v1beta2", "v1", "v2")
 KAI_COMMAND = "kubectl get queues.scheduling.run.ai,nodes -o json > kai.json"
 
 
@@ -61,7 +59,6 @@ class QuotaDocument:
     Attributes:
         path: the file or folder.
         tables: the settings; see the module.
-        sources: dotted key -> ``given`` where it is not the default.
         notes: what the user should know, one sentence each.
         settings: the settings with types.
     """

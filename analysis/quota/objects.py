@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,8 @@ from gpuplan.analysis.kubernetes.objects import (
     versions_of,
 )
 from gpuplan.analysis.kubernetes.refusals import TABLE, not_kubernetes_json
-from gpuplan.analysis.reading.source import Source, SourceStream, read_unpacked
-from gpuplan.analysis.storage.files import existing_file, not_a_device
+from gpuplan.analysis.reading.source import opened_file, read_unpacked
+from gpuplan.analysis.storage.files import existing_file
 
 COMMAND = WORKLOADS
 
@@ -99,9 +97,7 @@ def site_objects(path: Path) -> Iterator[SiteObject]:
         for kept in versions_of(file, COMMAND):
             if (item := newest_setting(file, kept)).event == DELETED:
                 continue
-            yield SiteObject(
-                file, item.api_group, item.kind, item.namespace, item.name, partial(_plain, item)
-            )
+            yield SiteObject(file, item.api_group, item.kind, item.namespace, item.name, item.plain)
 
 
 def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
@@ -128,14 +124,9 @@ def _said(item: KubeObject) -> Any:
     return content.get("spec", content)
 
 
-def _plain(item: KubeObject) -> dict[str, Any]:
-    return item.plain()
-
-
 def _is_yaml(file: Path) -> bool:
     """Return whether a file is not JSON by its first letter. Raises `InputError`."""
-    source = Source(file, file, not_a_device(file).stat().st_size)
-    with closing(SourceStream(source)) as stream:
+    with opened_file(file) as stream:
         start = stream.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
         if start and start not in b"{[" and TABLE.match(stream.head):
             problem = not_kubernetes_json(file, stream.head)
@@ -161,10 +152,15 @@ def _yaml(file: Path, text: bytes) -> Iterator[Any]:
     """Yield the documents of a YAML file, read without any type of Python."""
     import yaml
 
-    from gpuplan.analysis.quota.safe_yaml import SafeLoader
-
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    # Times stay as they are written.
+    resolvers = {
+        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
+        for first, pairs in base.yaml_implicit_resolvers.items()
+    }
+    loader = type("SafeLoader", (base,), {"yaml_implicit_resolvers": resolvers})
     try:
-        for document in yaml.load_all(text, Loader=SafeLoader):
+        for document in yaml.load_all(text, Loader=loader):
             _check_size(file, document)
             yield document
     except yaml.MarkedYAMLError as error:

@@ -9,7 +9,7 @@ from gpuplan.analysis.job_table.schema import MAX_GPUS
 from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.kubernetes.quantities import device_count
 from gpuplan.analysis.kubernetes.workload_objects import WorkloadAdmission
-from gpuplan.analysis.quota.quantities import gpus_of, units
+from gpuplan.analysis.quota.amounts import gpus_of, units
 from gpuplan.analysis.quota.workload_texts import PodSetText, requests_of
 
 MOST_PODS = 10**6

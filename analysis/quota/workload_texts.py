@@ -11,7 +11,7 @@ from msgspec import Struct
 from gpuplan.analysis.kubernetes.gpus import ALWAYS, Container, PodSpec
 from gpuplan.analysis.kubernetes.quantities import MOST_QUOTED, Quantity
 from gpuplan.analysis.kubernetes.workload_objects import KueuePodSet, KueueWorkload, WorkloadSpec
-from gpuplan.analysis.quota.quantities import quantity
+from gpuplan.analysis.quota.amounts import quantity
 from gpuplan.analysis.quota.schema import Toleration
 
 

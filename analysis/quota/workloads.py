@@ -6,7 +6,6 @@ few pods they take. Nothing else of a pod is read.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,9 +18,8 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
-from gpuplan.analysis.kubernetes.deletions import StreamTimes
+from gpuplan.analysis.kubernetes.collection import located
 from gpuplan.analysis.kubernetes.far_times import FAR, IMPOSSIBLE, OtherTimes
-from gpuplan.analysis.kubernetes.faults import located
 from gpuplan.analysis.kubernetes.heads import head_of, is_of_kueue
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
@@ -31,7 +29,7 @@ from gpuplan.analysis.kubernetes.objects import (
     read_objects,
     versions,
 )
-from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition
+from gpuplan.analysis.kubernetes.times import TRUE, StatusCondition, StreamTimes
 from gpuplan.analysis.kubernetes.times import seconds as exact_seconds
 from gpuplan.analysis.kubernetes.workload_objects import (
     FINISHED_STATES,
@@ -47,8 +45,7 @@ from gpuplan.analysis.quota.pod_sets import (
     pod_group,
 )
 from gpuplan.analysis.quota.workload_texts import WorkloadText
-from gpuplan.analysis.reading.source import Source, SourceStream
-from gpuplan.analysis.storage.files import existing_file, not_a_device
+from gpuplan.analysis.reading.source import opened_file
 
 WORKLOAD = "Workload"
 MOST_PRIORITY = 1 << 31
@@ -120,9 +117,7 @@ def read_kueue_log(path: Path) -> KueueLog:
     Raises:
         InputError: it cannot be read, or has no Workload with GPUs that was admitted.
     """
-    existing_file(path)
-    size = not_a_device(path).stat().st_size
-    with closing(SourceStream(Source(path, path, size))) as stream:
+    with opened_file(path) as stream:
         file = read_objects(stream)
         sha256 = stream.sha256()
     for refused in file.refused[:1]:

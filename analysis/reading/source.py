@@ -189,9 +189,13 @@ def read_unpacked(path: Path, most: int = MOST_SMALL_BYTES) -> bytes:
     Raises:
         InputError: no such file, it cannot be read, or it is larger.
     """
-    size = not_a_device(path).stat().st_size
-    with closing(SourceStream(Source(path, path, size))) as stream:
+    with opened_file(path) as stream:
         return read_all(stream, most)
+
+
+def opened_file(path: Path) -> closing[SourceStream]:
+    """Return the stream of a file, to be closed. Raises `InputError` where it cannot be read."""
+    return closing(SourceStream(Source(path, path, not_a_device(path).stat().st_size)))
 
 
 def read_all(stream: SourceStream, most: int = MOST_SMALL_BYTES) -> bytes:

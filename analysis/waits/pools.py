@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
-from gpuplan.analysis.history.free_gpus import StepFunction
 from gpuplan.analysis.history.runs import END_OF_ONE_RUN_US, START_US
+from gpuplan.analysis.history.steps import StepFunction
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.notation import hosts_of
 

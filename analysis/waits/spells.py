@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
-from gpuplan.analysis.history.free_gpus import time_without_room
 from gpuplan.analysis.history.reasons import (
     ADMISSION,
     LIMITS,
@@ -24,6 +23,7 @@ from gpuplan.analysis.history.reasons import (
     group_of,
 )
 from gpuplan.analysis.history.runs import START_US, SUBMIT_US
+from gpuplan.analysis.history.steps import time_without_room
 from gpuplan.analysis.waits.pools import Pools, kind_of, partition_kinds, parts_of
 
 NEEDED = ("submit_time", "queue_s", "duration_s", "num_gpus", "gpu_type", "state")

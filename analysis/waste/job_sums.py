@@ -32,6 +32,10 @@ SHARE_HOURS = "hours with a share of memory"
 TENSOR_HOURS = "hours with activity of tensor cores"
 ALMOST_ALL = 0.95
 """Of the covered GPU-hours, the share in which the tensor cores must be sampled too."""
+IDLE_PERCENT = 0.0
+"""Largest utilization at which a GPU idles."""
+LEAST_IDLE_S = 2 * HOUR_S
+"""Seconds that an idle stretch at an end of a job must exceed."""
 
 JOB_COLUMNS: dict[str, pl.DataType] = {
     "job_id": pl.String(),
@@ -50,19 +54,6 @@ JOB_COLUMNS: dict[str, pl.DataType] = {
     "energy_covered_gpu_h": pl.Float64(),
 }
 """Columns of `MetricSummary.jobs`."""
-
-
-@dataclass(frozen=True, slots=True)
-class IdleRules:
-    """When a GPU idles.
-
-    Attributes:
-        idle_percent: largest utilization, in percent, at which it does.
-        least_h: hours that an idle stretch at an end of a job must exceed.
-    """
-
-    idle_percent: float = 0.0
-    least_h: float = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +87,7 @@ class GpuSeries:
 class JobSums:
     """Sums over the GPUs of each job."""
 
-    def __init__(self, jobs: int, rules: IdleRules) -> None:
-        self._rules = rules
+    def __init__(self, jobs: int) -> None:
         names = [name for name in JOB_COLUMNS if name not in ("job_id", "covered_share")]
         self._sums: dict[str, FloatArray] = {
             name: np.zeros(jobs) for name in (*names, SHARE_HOURS, TENSOR_HOURS)
@@ -114,14 +104,13 @@ class JobSums:
         use = self._use(gpu, start_s, end_s)
         hours = use.covered_s / HOUR_S
         is_covered = hours > 0
-        least_s = self._rules.least_h * HOUR_S
         never = np.where(is_covered & ~use.is_used, hours, 0.0)
         self._count("covered_gpu_h", job, hours)
         self._count("gpu_util_mean", job, np.where(is_covered, hours * use.mean, 0.0))
         self._count("gpus_never_used", job, (never > 0).astype(np.float64))
         self._count("never_used_gpu_h", job, never)
         for name, idle_s in (("idle_begin_gpu_h", use.begin_s), ("idle_end_gpu_h", use.end_s)):
-            self._count(name, job, np.where(idle_s > least_s, idle_s, 0.0) / HOUR_S)
+            self._count(name, job, np.where(idle_s > LEAST_IDLE_S, idle_s, 0.0) / HOUR_S)
         self._memory(gpu, job, start_s, end_s)
         if gpu.tensor is not None and gpu.tensor.time_s.size > 1:
             tensor = gpu_use(gpu.tensor, start_s, end_s, 0.0)
@@ -136,10 +125,10 @@ class JobSums:
 
     def _use(self, gpu: GpuSeries, start_s: IntArray, end_s: IntArray) -> GpuUse:
         """Return the use by the better metric, or the other where only that was sampled."""
-        use = gpu_use(gpu.use, start_s, end_s, self._rules.idle_percent)
+        use = gpu_use(gpu.use, start_s, end_s, IDLE_PERCENT)
         if gpu.other is None:
             return use
-        other = gpu_use(gpu.other, start_s, end_s, self._rules.idle_percent)
+        other = gpu_use(gpu.other, start_s, end_s, IDLE_PERCENT)
         is_better = use.covered_s >= other.covered_s * 0.5
         return GpuUse(
             *(

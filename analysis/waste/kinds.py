@@ -36,23 +36,14 @@ ROUNDING = 1e-9
 """Of GPU-hours that are sums of seconds."""
 ALMOST_ALL = 0.95
 """Share of a job's GPU-hours with figures at which they tell that none of its GPUs was used."""
+LOW_PERCENT = 15.0
+"""Mean utilization, of the GPUs and hours in use, below which it is low."""
+LIMIT_RATIO = 3.0
+"""Times its run time above which the limit of a job is long."""
 LOST_STATES = ("failed", "timeout")
 SERIES_COLUMNS = (
     "covered_gpu_h", "never_used_gpu_h", "idle_begin_gpu_h", "idle_end_gpu_h", "gpu_util_mean",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class WasteRules:
-    """Where waste begins.
-
-    Attributes:
-        low_percent: mean utilization, of the GPUs and hours in use, below which it is low.
-        limit_ratio: times its run time above which the limit of a job is long.
-    """
-
-    low_percent: float = 15.0
-    limit_ratio: float = 3.0
 
 
 def column_of(kind: str) -> str:
@@ -60,15 +51,12 @@ def column_of(kind: str) -> str:
     return f"{kind}_gpu_h"
 
 
-def kinds_of_waste(
-    log: Trace, series: pl.DataFrame | None = None, rules: WasteRules | None = None
-) -> pl.DataFrame:
+def kinds_of_waste(log: Trace, series: pl.DataFrame | None = None) -> pl.DataFrame:
     """Classify the GPU-hours of each job.
 
     Args:
         log: jobs with `COLUMNS`, and `OPTIONAL` where they have them.
         series: what `gpuplan.analysis.waste.series.read_metrics` found, one row per job.
-        rules: where waste begins.
 
     Returns:
         A row per job, in the order of the log: ``job_id``; ``held_gpu_h``; a column `column_of`
@@ -76,7 +64,6 @@ def kinds_of_waste(
         part of the unknown that failed; ``is_long_limit``, null without a limit, and
         ``beyond_limit_gpu_h``, GPU-hours that its limit asks for beyond its run time.
     """
-    rules = rules or WasteRules()
     jobs, arrays = log.jobs, log.arrays()
     held = arrays.gpu_s / HOUR_S
     use = _use(jobs, held)
@@ -100,10 +87,10 @@ def kinds_of_waste(
     take(PARTLY_IDLE, unused)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         percent_in_use = use.percent * use.covered / left
-    take(LOW, np.where(percent_in_use < rules.low_percent, left, 0.0))
+    take(LOW, np.where(percent_in_use < LOW_PERCENT, left, 0.0))
     take(FAILED, np.where(is_lost, left, 0.0))
     unknown = np.maximum(held - use.covered, 0.0)
-    is_long, beyond = _limits(jobs, arrays.duration_s, arrays.num_gpus, rules)
+    is_long, beyond = _limits(jobs, arrays.duration_s, arrays.num_gpus)
     return pl.DataFrame(
         {
             "job_id": jobs["job_id"],
@@ -171,13 +158,13 @@ def _in_order(jobs: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:
 
 
 def _limits(
-    jobs: pl.DataFrame, run_s: FloatArray, gpus: FloatArray, rules: WasteRules
+    jobs: pl.DataFrame, run_s: FloatArray, gpus: FloatArray
 ) -> tuple[pl.Series, FloatArray]:
     """Return which limits are long, null without one, and the GPU-hours beyond the run time."""
     limit_s = _numbers(jobs, LIMIT_COLUMN)
     has_both = ~np.isnan(limit_s) & (run_s > 0) & (gpus > 0)
     with np.errstate(invalid="ignore"):
-        is_long = pl.Series(limit_s > rules.limit_ratio * run_s)
+        is_long = pl.Series(limit_s > LIMIT_RATIO * run_s)
         beyond = np.where(has_both, np.maximum(limit_s - run_s, 0.0) * gpus / HOUR_S, 0.0)
     nothing = pl.Series([None], dtype=pl.Boolean).new_from_index(0, limit_s.size)
     return is_long.zip_with(pl.Series(has_both), nothing), beyond

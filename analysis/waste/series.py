@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.clocks import ClockCheck, ClockDifference
 from gpuplan.analysis.waste.holders import NodeRuns, busy_times, held_gpus
-from gpuplan.analysis.waste.job_sums import GpuSeries, IdleRules, JobSums
+from gpuplan.analysis.waste.job_sums import GpuSeries, JobSums
 from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
 from gpuplan.analysis.waste.log_runs import LogRuns, joined_gpus
 
@@ -56,6 +57,31 @@ HINTS = {
 
 
 @dataclass(frozen=True, slots=True)
+class MetricCoverage:
+    """What series of metrics cover.
+
+    Attributes:
+        nodes: with samples, that the log has too.
+        gpus: with samples.
+        samples: read, with copies and those that could not be used.
+        begin, end: first and last sample, UTC.
+        covered_gpu_h: GPU-hours of jobs with samples.
+        covered_share: of all GPU-hours of the log.
+        clock_later_h: hours by which the log must be moved later to fit the series (negative:
+            earlier); null where the clocks agree.
+    """
+
+    nodes: int
+    gpus: int
+    samples: int
+    begin: str
+    end: str
+    covered_gpu_h: float
+    covered_share: float
+    clock_later_h: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class MetricSummary:
     """What series say of jobs.
 
@@ -63,14 +89,7 @@ class MetricSummary:
         jobs: a row per job that has samples, with the `JOB_COLUMNS` of
             `gpuplan.analysis.waste.job_sums`; energy and memory are null where not measured.
         inputs: the files, with their samples.
-        nodes: nodes with samples that the log has too.
-        gpus: GPUs with samples.
-        samples: samples read, with copies and those that could not be used.
-        step_s: usual seconds between two samples of a GPU.
-        begin_s, end_s: first and last sample, seconds since 1970.
-        held_gpu_h: GPU-hours that all jobs of the log held.
-        covered_gpu_h: of these, those with samples.
-        metrics: names of the metrics read.
+        coverage: what they cover.
         notes: what was left out, one sentence each.
         warnings: what makes the summary doubtful.
         clock: by how much the clocks of the log and of the metrics differ; None where they agree.
@@ -79,15 +98,7 @@ class MetricSummary:
 
     jobs: pl.DataFrame
     inputs: tuple[InputFile, ...]
-    nodes: int
-    gpus: int
-    samples: int
-    step_s: float
-    begin_s: float
-    end_s: float
-    held_gpu_h: float
-    covered_gpu_h: float
-    metrics: tuple[str, ...]
+    coverage: MetricCoverage
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
     clock: ClockDifference | None = None
@@ -99,9 +110,7 @@ class MetricSummary:
         return self.strange or ("" if self.clock is None else self.clock.warning())
 
 
-def read_metrics(
-    paths: Sequence[Path], log: Trace, rules: IdleRules | None = None
-) -> MetricSummary:
+def read_metrics(paths: Sequence[Path], log: Trace) -> MetricSummary:
     """Read series of metrics and join them to the jobs of a log.
 
     A series belongs to the job that a label names, else to the jobs that ran on its node at the
@@ -111,7 +120,6 @@ def read_metrics(
     Args:
         paths: files, folders or archives, of formats that may differ.
         log: jobs with `COLUMNS`, and `OPTIONAL` where they have them.
-        rules: when a GPU idles.
 
     Raises:
         InputError: a file cannot be read or is no series of metrics, or none is of the log.
@@ -126,9 +134,8 @@ def read_metrics(
                 digest = stream.sha256()
             inputs.append(InputFile(str(source.path), digest, samples.read - before))
     _check_use(paths[0], samples)
-    summary = JobSums(log.jobs.height, rules or IdleRules())
+    summary = JobSums(log.jobs.height)
     span = [np.inf, -np.inf]
-    steps: list[float] = []
     clocks = ClockCheck()
     gpus = samples.gpus()
     unclear_h = 0.0
@@ -138,7 +145,6 @@ def read_metrics(
         usable = [part for part in parts if part is not None]
         for part in usable:
             span = [min(span[0], part.use.time_s[0]), max(span[1], part.use.time_s[-1])]
-            steps.append(part.use.step_s)
         if not usable or not node_runs.job.size:
             continue
         if node is None:
@@ -163,20 +169,22 @@ def read_metrics(
     strange = _other_models(log, samples, runs, nodes_joined)
     if clock is None and not strange:
         strange = clocks.strange()
+    covered_h, all_h = float(jobs["covered_gpu_h"].sum()), float(held_h.sum())
     hint = "\n  next: name series of the cluster of the log with --metrics"
     strange = f"{strange}{hint}" if strange else ""
     return MetricSummary(
         jobs=jobs,
         inputs=tuple(inputs),
-        nodes=len(nodes_joined),
-        gpus=len({(gpu.node, gpu.gpu) for gpu in gpus}),
-        samples=samples.read,
-        step_s=float(np.median(steps)),
-        begin_s=float(span[0]),
-        end_s=float(span[1]),
-        held_gpu_h=float(held_h.sum()),
-        covered_gpu_h=float(jobs["covered_gpu_h"].sum()),
-        metrics=tuple(samples.sources),
+        coverage=MetricCoverage(
+            nodes=len(nodes_joined),
+            gpus=len({(gpu.node, gpu.gpu) for gpu in gpus}),
+            samples=samples.read,
+            begin=_shown(span[0]),
+            end=_shown(span[1]),
+            covered_gpu_h=covered_h,
+            covered_share=covered_h / all_h if all_h else 0.0,
+            clock_later_h=None if clock is None else clock.later_h,
+        ),
         notes=(
             *(f"{what}: {count:,}" for what, count in samples.counts.items() if count),
             *((f"{UNCLEAR}: {unclear_h:,.1f}",) if unclear_h else ()),
@@ -187,6 +195,10 @@ def read_metrics(
         clock=clock,
         strange=strange,
     )
+
+
+def _shown(at_s: float) -> str:
+    return datetime.fromtimestamp(float(at_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _other_models(log: Trace, samples: GpuSamples, runs: LogRuns, nodes: Iterable[str]) -> str:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables import bill_tables as tables
 from gpuplan.cli.tables import delay_tables as delays
 from gpuplan.cli.tables import invoice_tables as invoices
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.bill import BillAnswer
 
 
@@ -37,7 +35,7 @@ def show(study: BillAnswer) -> StudyView:
     notes: tuple[str, ...] = ()
     if results.invoice is not UNSET:
         invoice = results.invoice
-        headline = invoices.invoice_headline(results, invoice, study.runs.running[1])
+        headline = invoices.invoice_headline(results, invoice, study.billed.runs.running[1])
         by_month = invoices.invoice_months_table(results, invoice)
         answer = [by_month, invoices.lines_table(invoice)]
         more = [by_month, *invoices.invoice_details(invoice), *more]
@@ -52,17 +50,12 @@ def show(study: BillAnswer) -> StudyView:
         notes += delays.delay_notes(results.delays, results.jobs)
         warnings = delays.delay_warnings(results.delays)
 
-    def figure() -> Figure:
-        from gpuplan.cli.figures.bill import draw_bill
-
-        return draw_bill(results)
-
     return StudyView(
         headline=headline,
         tables=(*more, tables.months_table(results)),
         answer=tuple(answer),
         csv=lambda: tables.focus_table(study),
-        figure=figure,
+        figure=picture("bill:draw_bill", results),
         frame=study.to_frame,
         notes=(*notes, *study.notes),
         warnings=warnings,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables.twin_tables import calibration_headline, calibration_tables
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.calibrate import Calibration
 
 
@@ -17,17 +15,12 @@ def show(study: Calibration) -> StudyView:
     """Return the calibration as people see it."""
     calibration, show_advice = study.results, study.request.advice
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.twin import draw_calibration
-
-        return draw_calibration(calibration)
-
     tables = tuple(calibration_tables(calibration, show_advice))
     return StudyView(
         headline=" ".join(filter(None, [calibration.doubt, calibration_headline(calibration)])),
         tables=tables,
         answer=(*tables[:2], *(tables[-1:] if show_advice else ())),
         notes=study.notes,
-        figure=draw,
+        figure=picture("twin:draw_calibration", calibration),
         texts={".toml": lambda _: study.twin_text()},
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.waits_text import hardly_wait, waits_text
 from gpuplan.cli.tables.characterize_tables import (
     gpu_type_table,
@@ -20,8 +20,6 @@ from gpuplan.cli.tables.trace_comparison import comparison_headline, comparison_
 from gpuplan.planner.studies.characterize import WorkloadComparison
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.characterize import (
         CharacterizeAnswer,
         CharacterizeResults,
@@ -40,11 +38,6 @@ def show(study: CharacterizeAnswer) -> StudyView:
 def _alone(
     workload: CharacterizeResults, bill: TraceBill | None, period: dict[str, str | None] | None
 ) -> StudyView:
-
-    def draw() -> Figure:
-        from gpuplan.cli.figures.workload import draw_workload
-
-        return draw_workload(workload)
 
     waits = workload.waits
     tables = workload_tables(workload)
@@ -66,7 +59,7 @@ def _alone(
             if text
         ),
         answer=(*types, main_statistics(tables[0])),
-        figure=draw,
+        figure=picture("workload:draw_workload", workload),
     )
 
 
@@ -75,13 +68,8 @@ def _compared(results: WorkloadComparison) -> StudyView:
     names = [trace.name for trace in results.traces]
     workloads = [trace.workload for trace in results.traces]
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.cdf import draw_comparison
-
-        return draw_comparison(names, workloads)
-
     return StudyView(
         tables=tuple(comparison_tables(names, workloads, results.comparison)),
         headline=comparison_headline(names, workloads),
-        figure=draw,
+        figure=picture("cdf:draw_comparison", names, workloads),
     )

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.report import Column, StudyView, Table, picture, table
 from gpuplan.cli.tables.policy_answer import POLICY
 from gpuplan.cli.tables.policy_report import first_submission, with_policies
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.compare import CompareAnswer
 
 
@@ -21,16 +18,11 @@ def show(study: CompareAnswer) -> StudyView:
     comparison, inputs = study.replays.comparison, study.replays.inputs
     rows = plain(study.results.policies)
 
-    def figure() -> Figure:
-        from gpuplan.cli.figures.policies import draw_policies
-
-        return draw_policies(comparison, first_submission(inputs))
-
     view = StudyView(
         headline="",
         tables=_tables(rows, has_deadlines=inputs.jobs.has_deadlines),
         answer=(),
-        figure=figure,
+        figure=picture("policies:draw_policies", comparison, first_submission(inputs)),
         frame=comparison.to_frame,
         timeline=comparison.timeline,
     )

@@ -21,7 +21,6 @@ from gpuplan.cli.formats.render import as_markdown
 from gpuplan.cli.gates.gates import allowing, raise_tripped, warnings_only
 from gpuplan.cli.options.outputs import check_output, check_suffix
 from gpuplan.cli.options.shared_options import (
-    OUTPUT_PANEL,
     AllowUnchecked,
     Full,
     Output,
@@ -30,6 +29,7 @@ from gpuplan.cli.options.shared_options import (
     TextFiles,
     WarnIf,
     command,
+    output_option,
 )
 
 EXAMPLE = "gpuplan diff main.json branch.json --fail-if 'knee.replay.mean_jct > +10%'"
@@ -74,22 +74,18 @@ def diff(
     junit: Annotated[
         Path | None,
         COMMON,
-        typer.Option(
+        output_option(
             help="Write the gates as test cases to this JUnit file (.xml).",
             metavar="FILE",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
         COMMON,
-        typer.Option(
+        output_option(
             help="Exit with 1 if a field changed like this: 'knee.replay.mean_jct > +10%', 'cost "
             "> +$50', 'utilization < -5pp' (percentage points), 'jobs != 0'. May be "
             "repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None,
     warn_if: WarnIf = None,

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables.eta_tables import backtest_table, eta_headline, eta_tables
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.eta import StartForecast
 
 
 def show(study: StartForecast) -> StudyView:
     """Return the forecast as people see it."""
     results = study.results
-
-    def draw() -> Figure:
-        from gpuplan.cli.figures.eta import draw_eta
-
-        return draw_eta(results)
 
     tables = tuple(eta_tables(results))
     shown = 2 if study.results.sooner else 1
@@ -32,6 +25,6 @@ def show(study: StartForecast) -> StudyView:
         tables=tables,
         answer=tables[:shown],
         notes=study.notes,
-        figure=draw,
+        figure=picture("eta:draw_eta", results),
         texts={".toml": lambda _: study.twin_text()},
     )

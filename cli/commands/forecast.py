@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables import spend_tables as spend
 from gpuplan.cli.tables.forecast_tables import forecast_tables, headline
 from gpuplan.planner.money.spend.results import SpendResults
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.requests.forecast import ForecastRequest
     from gpuplan.planner.studies.answer import Answer
     from gpuplan.planner.studies.forecast import ForecastResults
@@ -26,11 +24,6 @@ def show(study: Answer[ForecastRequest, ForecastResults | SpendResults]) -> Stud
 
 def _demand(results: ForecastResults, request: ForecastRequest) -> StudyView:
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.forecast import draw_forecast
-
-        return draw_forecast(results.demand)
-
     tables, answer = forecast_tables(results, request.backtest)
     return StudyView(
         headline=headline(
@@ -38,16 +31,11 @@ def _demand(results: ForecastResults, request: ForecastRequest) -> StudyView:
         ),
         tables=tuple(tables),
         answer=answer,
-        figure=draw,
+        figure=picture("forecast:draw_forecast", results.demand),
     )
 
 
 def _spend(results: SpendResults, backtest: bool) -> StudyView:
-
-    def draw() -> Figure:
-        from gpuplan.cli.figures.spend import draw_spend
-
-        return draw_spend(results)
 
     models = spend.models_table(results)
     tested = (spend.backtest_table(results),) if results.backtest else ()
@@ -62,5 +50,5 @@ def _spend(results: SpendResults, backtest: bool) -> StudyView:
         ),
         answer=(spend.spend_table(results), *((models,) if backtest else ())),
         csv=lambda: spend.spend_rows_table(results),
-        figure=draw,
+        figure=picture("spend:draw_spend", results),
     )

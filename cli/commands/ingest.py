@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
-from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.formats.report import cells_table
+from gpuplan.cli.formats.report import StudyView, cells_table
 
 if TYPE_CHECKING:
     from gpuplan.analysis.ingest.ingest import IngestResult

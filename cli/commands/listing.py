@@ -14,6 +14,7 @@ from msgspec import UNSET
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.plain import fields_of, plain
+from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.formats.report import Column, Report, Table, cells_table, table
 from gpuplan.cli.options.completion import names_of_kind
@@ -25,7 +26,7 @@ from gpuplan.cli.options.shared_options import (
     TextFiles,
     command,
 )
-from gpuplan.cli.results.listing import (
+from gpuplan.cli.results import (
     ListedBaseline,
     ListedFormat,
     ListedMethod,
@@ -36,6 +37,7 @@ from gpuplan.cli.results.listing import (
     ListParameters,
     ListResults,
 )
+from gpuplan.cli.tables.price_tables import show_price
 from gpuplan.planner.requests.settings import show_setting
 
 if TYPE_CHECKING:
@@ -308,8 +310,6 @@ def _baselines() -> Listing:
 
 
 def _providers() -> Listing:
-    from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE, STARTUP
-
     rows = [
         ListedPrice(
             provider=price.provider,
@@ -347,26 +347,16 @@ def _providers() -> Listing:
 
 
 def _provider_details(rows: Sequence[ListedPrice]) -> tuple[Table, ...]:
-    from gpuplan.cli.tables.price_tables import show_price
-
     columns = (
-        Column("provider", "provider"),
-        Column("category", "category"),
-        Column("gpu_type", "GPU"),
-        Column("kind", "kind"),
+        {"provider": "provider", "category": "category", "gpu_type": "GPU", "kind": "kind"},
         Column("usd_per_gpu_h", "USD/GPU-h", show_price),
         Column("least_usd_per_gpu_h", "min", show_price),
         Column("most_usd_per_gpu_h", "max", show_price),
         Column("startup_s", "start-up (s)", str),
-        Column("source", ""),
-        Column("as_of", ""),
+        {"source": "", "as_of": ""},
     )
     title = f"{rows[0].provider} ({rows[0].source}, as of {rows[0].as_of})"
-    return (
-        Table(
-            title, columns, [tuple(getattr(row, column.key) for column in columns) for row in rows]
-        ),
-    )
+    return (table(title, rows, *columns),)
 
 
 LISTS: dict[ListKind, Callable[[], Listing]] = {

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables.option_tables import groups_table, headline, options_table
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.requests.options import OptionsRequest
     from gpuplan.planner.site.options import OptionsResults
     from gpuplan.planner.studies.answer import Answer
@@ -19,15 +17,10 @@ def show(study: Answer[OptionsRequest, OptionsResults]) -> StudyView:
     """Return the options as people compare them."""
     results = study.results
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.options import draw_options
-
-        return draw_options(results, study.request.targets())
-
     groups = (groups_table(results),) if results.by is not None else ()
     return StudyView(
         headline=headline(results),
         tables=(options_table(results), *groups),
         notes=study.notes,
-        figure=draw,
+        figure=picture("options:draw_options", results, study.request.targets()),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.units import show_about_usd
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.pareto_answer import answer_tables
@@ -15,19 +15,12 @@ from gpuplan.cli.tables.pareto_tables import study_tables
 from gpuplan.planner.studies.pareto import first_submit_of
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.pareto import ParetoStudy
 
 
 def show(study: ParetoStudy) -> StudyView:
     """Return the frontier as people see it."""
     frontier = study.frontier
-
-    def figure() -> Figure:
-        from gpuplan.cli.figures.frontier import draw_frontier
-
-        return draw_frontier(frontier, first_submit_of(study.trace))
 
     checked = fidelity_table(study.fidelity)
     first, *others = study_tables(frontier)
@@ -40,7 +33,7 @@ def show(study: ParetoStudy) -> StudyView:
         headline=f"{headline(frontier, refusal)}{basis}",
         tables=(first, budgets, *others, *slower, *section_tables(frontier), *checked),
         answer=(budgets, *(requested or widths), *(shortened if matters(frontier) else ())),
-        figure=figure,
+        figure=picture("frontier:draw_frontier", frontier, first_submit_of(study.trace)),
         frame=frontier.to_frame,
         warnings=tuple(warnings(frontier)),
         caveats=tuple(caveats(frontier, assumed=study.request.speedup is None)),

@@ -13,8 +13,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.prices.bands import bands
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.formats.report import cells_table, table
+from gpuplan.cli.formats.report import StudyView, cells_table, picture, table
 from gpuplan.cli.tables.price_tables import has_changed, market_tables
 from gpuplan.planner.studies.prices import prices
 
@@ -120,6 +119,4 @@ def _before(offer: Offer) -> str:
 
 
 def _figure(price_table: PriceTable, view: PriceView) -> Figure:
-    from gpuplan.cli.figures.prices import draw_prices
-
-    return draw_prices(bands(price_table, view.hourly))
+    return picture("prices:draw_prices", bands(price_table, view.hourly))()

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.formats.report import Column, Table
+from gpuplan.cli.formats.report import Column, StudyView, Table, picture
 from gpuplan.cli.tables.sharing_tables import show_latency
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from matplotlib.figure import Figure
 
     from gpuplan.planner.sharing.profile_search import LoadChoice
     from gpuplan.planner.studies.profile import ProfiledFunction, ProfileResults, Profiles
@@ -25,15 +22,10 @@ def show(study: Profiles) -> StudyView:
         (model.table, model.service) for model in results.functions if model.service is not None
     ]
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.sharing import draw_profiles
-
-        return draw_profiles(services)
-
     return StudyView(
         headline=_headline(results.functions),
         tables=(_table(results),),
-        figure=draw if services else None,
+        figure=picture("sharing:draw_profiles", services) if services else None,
         texts={".toml": study.functions_text},
     )
 

@@ -13,6 +13,7 @@ import typer
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import DATE_FORMATS, Group, changed_options
+from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.cache import chosen_folder, open_cache
 from gpuplan.analysis.storage.files import existing_file, files_named_in
 from gpuplan.analysis.trace.selection import Selection
@@ -45,13 +46,13 @@ from gpuplan.cli.gates.conditions import read_condition, refuse_change
 from gpuplan.cli.gates.gates import allowing, warnings_only
 from gpuplan.cli.options.completion import one_of, some_of
 from gpuplan.cli.options.shared_options import (
-    OUTPUT_PANEL,
     AllowUnchecked,
     CacheFolder,
     FailIf,
     NoCache,
     WarnIf,
     command,
+    output_option,
 )
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.running import run_scenario
@@ -92,13 +93,11 @@ def report(
     out: Annotated[
         Path,
         COMMON,
-        typer.Option(
+        output_option(
             "--output",
             "-o",
             help="Folder for the documents; made if missing.",
             metavar="DIR",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ],
     study: Annotated[
@@ -129,44 +128,36 @@ def report(
     formats: Annotated[
         str | None,
         COMMON,
-        typer.Option(
+        output_option(
             help="What to write, comma-separated: html, md, json, junit, svg, png. "
             "Default: as the scenario says, otherwise all.",
-            rich_help_panel=OUTPUT_PANEL,
             autocompletion=some_of(_forms),
-            show_default=False,
         ),
     ] = None,
     title: Annotated[
         str | None,
         COMMON,
-        typer.Option(
+        output_option(
             help="Title of the documents. Default: names the trace.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None,
     time: Annotated[
         datetime | None,
-        typer.Option(
+        output_option(
             help="Date of the documents (UTC). Default: SOURCE_DATE_EPOCH if set, "
             "otherwise none, so that the same inputs give the same bytes.",
             formats=DATE_FORMATS,
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None,
     fail_if: FailIf = None,
     warn_if: WarnIf = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(
+        output_option(
             help="An earlier report.json, or the JSON output of one of its studies. A condition "
             "whose value has a sign, such as 'bill.usd_per_month > +10%', is on the change since "
             "then.",
             metavar="FILE",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None,
     allow_unchecked: AllowUnchecked = False,
@@ -229,8 +220,6 @@ def _of_trace(
     Raises:
         GpuplanError: an option that cannot be meant, or no such trace.
     """
-    from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-
     before = studies = names or usual_studies((*settings, *conditions))
     if not names and "contracts" in book:
         of_book = studies_of_book(Path(book["contracts"]))

@@ -21,7 +21,7 @@ from gpuplan.cli.documents.emit import emit, write_stdout
 from gpuplan.cli.documents.gates import conclude
 from gpuplan.cli.documents.study import Document, StudyResult, TableGrid
 from gpuplan.cli.documents.verdict import said
-from gpuplan.cli.documents.write import FORMS, check_folder, write_document
+from gpuplan.cli.documents.write import FORMS, TEXTS, check_folder, write_document
 from gpuplan.cli.formats.escape import terminal
 from gpuplan.cli.formats.render import as_text
 from gpuplan.cli.formats.report import Column, Report, Shown, Table
@@ -35,8 +35,9 @@ from gpuplan.cli.options.shared_options import (
     Output,
     ResultFormat,
     command,
+    output_option,
 )
-from gpuplan.cli.results.documents import PlannedStudy, RunResults, RunWorkload
+from gpuplan.cli.results import PlannedStudy, RunResults, RunWorkload
 from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.running import planned, run_scenario
 
@@ -101,13 +102,11 @@ def run(
     out: Annotated[
         Path | None,
         COMMON,
-        typer.Option(
+        output_option(
             "--output",
             "-o",
             help="Folder for the documents, instead of the scenario's dir; made if missing.",
             metavar="DIR",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None,
     allow_unchecked: AllowUnchecked = False,
@@ -150,9 +149,7 @@ def _text(document: Document, form: RunFormat, *, full: bool) -> str:
         case RunFormat.json:
             return as_json(document)
         case RunFormat.md:
-            from gpuplan.cli.documents.pages import as_markdown
-
-            return as_markdown(document)
+            return TEXTS["md"](document)
         case RunFormat.table if not full:
             return said(document, sys.stdout)
         case RunFormat.table:

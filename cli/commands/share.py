@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables.sharing_tables import (
     coscaling_headline,
     coscaling_tables,
@@ -15,8 +15,6 @@ from gpuplan.cli.tables.sharing_tables import (
 from gpuplan.planner.sharing.placement_study import PlacementResults
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.share import ShareAnswer
 
 
@@ -24,23 +22,18 @@ def show(study: ShareAnswer) -> StudyView:
     """Return what sharing saves as people see it."""
     results = study.results
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.sharing import draw_coscaling, draw_placement
-
-        if isinstance(results, PlacementResults):
-            return draw_placement(results)
-        return draw_coscaling(results)
-
     if isinstance(results, PlacementResults):
         return StudyView(
-            headline=placement_headline(results), tables=placement_tables(results), figure=draw
+            headline=placement_headline(results),
+            tables=placement_tables(results),
+            figure=picture("sharing:draw_placement", results),
         )
     tables = coscaling_tables(results)
     return StudyView(
         headline=coscaling_headline(results),
         tables=tables,
         answer=tables[:3],
-        figure=draw,
+        figure=picture("sharing:draw_coscaling", results),
         warnings=(
             *coscaling_warnings(results),
             "cold start, registered capacity and the curve of training are assumptions",

@@ -5,33 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.formats.report import Column, Table, replay_shapes, table
+from gpuplan.cli.formats.report import Column, StudyView, Table, picture, replay_shapes, table
 from gpuplan.cli.formats.units import show_threshold
 from gpuplan.cli.tables.policy_report import first_submission, with_policies
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.simulate import SimulateAnswer
 
 
 def show(study: SimulateAnswer) -> StudyView:
     """Return the replay as people see it."""
-    run, inputs = study.run, study.replays.inputs
+    run, inputs, lines = study.run, study.replays.inputs, study.run.lines()
     results: dict[str, Any] = plain(study.results)
     tables = _tables(results, has_deadlines=inputs.jobs.has_deadlines)
 
-    def figure() -> Figure:
-        from gpuplan.cli.figures.time_lines import draw_time_lines
-
-        return draw_time_lines(run.lines(), run.policy, first_submission(inputs))
-
     view = StudyView(
         headline="",
-        tables=(*tables, *replay_shapes(run.lines())),
+        tables=(*tables, *replay_shapes(lines)),
         answer=() if study.request.replay.by else tables[1:2],
-        figure=figure,
+        figure=picture(
+            "time_lines:draw_time_lines", run.lines(), run.policy, first_submission(inputs)
+        ),
         frame=study.to_frame,
         timeline=run.timeline,
     )

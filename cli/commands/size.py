@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, Table, picture
 from gpuplan.cli.tables.commitment_tables import (
     commitment_curve_table,
     commitment_table,
@@ -22,21 +22,12 @@ from gpuplan.cli.tables.size_tables import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from gpuplan.cli.formats.report import Table
-    from gpuplan.planner.studies.size import SizeAnswer
-    from gpuplan.planner.studies.size_results import SizeResults
+    from gpuplan.planner.studies.size_results import SizeAnswer, SizeResults
 
 
 def show(study: SizeAnswer) -> StudyView:
     """Return the size and the commitment as people see them."""
     request, results = study.request, study.results
-
-    def figure() -> Figure:
-        from gpuplan.cli.figures.size import draw_size
-
-        return draw_size(results, study.lines)
 
     curve = (curve_table(results),) if results.points else ()
     committed = _commitment_tables(results)
@@ -58,7 +49,7 @@ def show(study: SizeAnswer) -> StudyView:
         tables=(*curve, *committed, pools_table(results), *fidelity_table(results.fidelity)),
         notes=(*price_note(study), *study.notes),
         answer=answer,
-        figure=figure,
+        figure=picture("size:draw_size", results, study.lines),
         frame=study.to_frame,
     )
     today = plain(results).get("today_groups")

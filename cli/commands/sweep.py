@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView
 from gpuplan.cli.tables.price_notes import price_notes
 from gpuplan.cli.tables.sweep_answer import answer_tables, headline, sweep_warnings
 from gpuplan.cli.tables.sweep_tables import sweep_tables

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuplan.cli.app import messages
-from gpuplan.cli.documents.study_command import StudyView
-from gpuplan.cli.formats.report import Column, Shown, Table, cells_table, table
-from gpuplan.cli.formats.units import show_count, show_duration, show_number, show_share
+from gpuplan.cli.formats.report import Column, Shown, StudyView, Table, cells_table, table
+from gpuplan.cli.formats.units import show_duration
+from gpuplan.cli.tables.characterize_tables import UNIT_SHOW
 
 if TYPE_CHECKING:
     from gpuplan.analysis.synth import Synthesis
     from gpuplan.analysis.synth.compare import ComparedStatistic, Verdict
     from gpuplan.planner.requests.synth import SynthRequest
     from gpuplan.planner.studies.answer import Answer
-
-SOURCE_PANEL = "What to imitate (one of these)"
-UNIT_SHOW: dict[str, Callable[[Any], str]] = {
-    "s": show_duration,
-    "share": show_share,
-    "jobs": show_count,
-    "gpus": show_number,
-    "gpu_h": show_number,
-    "1": show_number,
-}
 
 
 def show(study: Answer[SynthRequest, Synthesis]) -> StudyView:

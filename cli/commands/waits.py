@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.waits_text import waits_text
 from gpuplan.cli.tables.wait_tables import (
     groups_table,
@@ -14,8 +14,6 @@ from gpuplan.cli.tables.wait_tables import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.requests.waits import WaitsRequest
     from gpuplan.planner.studies.answer import Answer
     from gpuplan.planner.studies.waits import WaitsResults
@@ -24,11 +22,6 @@ if TYPE_CHECKING:
 def show(study: Answer[WaitsRequest, WaitsResults]) -> StudyView:
     """Return the waits as people see them."""
     results = study.results
-
-    def draw() -> Figure:
-        from gpuplan.cli.figures.waits import draw_waits
-
-        return draw_waits(results)
 
     return StudyView(
         headline=waits_text(results.summary),
@@ -39,5 +32,5 @@ def show(study: Answer[WaitsRequest, WaitsResults]) -> StudyView:
             groups_table(results),
         ),
         notes=study.notes,
-        figure=draw,
+        figure=picture("waits:draw_waits", results),
     )

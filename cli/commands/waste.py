@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.formats.waste_text import waste_text
 from gpuplan.cli.tables.waste_tables import (
     answer_tables,
@@ -14,8 +14,6 @@ from gpuplan.cli.tables.waste_tables import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.studies.waste import WasteAnswer
 
 
@@ -23,17 +21,12 @@ def show(study: WasteAnswer) -> StudyView:
     """Return the waste as people see it."""
     results = study.results
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.waste import draw_waste
-
-        return draw_waste(results)
-
     return StudyView(
         headline=waste_text(results),
         tables=waste_tables(results),
         answer=answer_tables(results),
         notes=(*waste_notes(results, study.source_format), *study.notes),
         warnings=waste_warnings(results, study.source_format),
-        figure=draw,
+        figure=picture("waste:draw_waste", results),
         frame=study.to_frame,
     )

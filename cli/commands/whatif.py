@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables.twin_tables import (
     validation_headline,
     validation_table,
     whatif_headline,
     whatif_tables,
 )
+from gpuplan.planner.site.change_effects import WhatIfResults
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from gpuplan.planner.requests.whatif import WhatIfRequest
-    from gpuplan.planner.site.change_effects import WhatIfResults
     from gpuplan.planner.studies.answer import Answer
     from gpuplan.planner.twin.validate import ValidationResults
 
@@ -27,8 +25,6 @@ BEHIND_FULL = ("Effect on the 95th", "Who ")
 
 def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> StudyView:
     """Return the effects of changes, or of one that happened, as people see them."""
-    from gpuplan.planner.site.change_effects import WhatIfResults
-
     results = study.results
     if not isinstance(results, WhatIfResults):
         return StudyView(
@@ -41,11 +37,6 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
     has_quotas = isinstance(results.queues, tuple)
     shown = (part for part in tables if not part.title.startswith(BEHIND_FULL))
 
-    def draw() -> Figure:
-        from gpuplan.cli.figures.twin import draw_whatif
-
-        return draw_whatif(results)
-
     return StudyView(
         headline=" ".join(
             filter(None, [results.doubt, whatif_headline(results, study.request.strict)])
@@ -53,5 +44,5 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
         tables=tables,
         answer=tuple(shown) if has_quotas else None,
         notes=study.notes,
-        figure=draw,
+        figure=picture("twin:draw_whatif", results),
     )

@@ -17,7 +17,7 @@ import msgspec
 
 from gpuplan.analysis.base.words import listed
 from gpuplan.planner.money.bill_results import BillUse, ChangeResults
-from gpuplan.planner.money.change_results import ComparedBill, change_results, used_cells
+from gpuplan.planner.money.change import ComparedBill, change_results, used_cells
 
 ADDED_UP = ("groups", "groups.parts", "gpu_types", "gpu_types.markets")
 """Lists of a bill that add up to it: a row that is not there is $0."""

@@ -19,6 +19,7 @@ from gpuplan.cli.diff.read import Version
 from gpuplan.cli.formats.units import unit_of
 from gpuplan.cli.gates.fields import ResultField, Row, addressed, fields_of
 from gpuplan.cli.gates.row_keys import layout_of
+from gpuplan.cli.results import ChangedText, LoneRow
 from gpuplan.planner.money.bill_results import ChangeResults
 
 NOISE = 1e-9  # a difference below this fraction is of rounding
@@ -93,25 +94,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Differs:
-    """Something in words that differs, an answer or an option; None where one has none."""
-
-    study: str
-    name: str
-    old: str | None
-    new: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Only:
-    """A row or a study that is in one document only: ``old`` or ``new``."""
-
-    study: str
-    name: str
-    side: Side
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentDiff:
     """Everything two documents have, side by side.
 
@@ -133,9 +115,9 @@ class DocumentDiff:
     old: Version
     new: Version
     numbers: list[Change] = field(default_factory=list)
-    answers: list[Differs] = field(default_factory=list)
-    asked: list[Differs] = field(default_factory=list)
-    only: list[Only] = field(default_factory=list)
+    answers: list[ChangedText] = field(default_factory=list)
+    asked: list[ChangedText] = field(default_factory=list)
+    only: list[LoneRow] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
     bills: dict[str, BillDiff] = field(default_factory=dict)
     parts: list[Change] = field(default_factory=list)
@@ -199,12 +181,12 @@ def compare(old: Version, new: Version) -> DocumentDiff:
             _lone_study(comparison, name, new.studies[name], "new")
     if old.gpuplan_version != new.gpuplan_version:
         versions = (old.gpuplan_version, new.gpuplan_version)
-        comparison.asked.append(Differs("", "gpuplan_version", *versions))
+        comparison.asked.append(ChangedText(None, "gpuplan_version", *versions))
     return comparison
 
 
 def _lone_study(comparison: DocumentDiff, name: str, study: dict[str, Any], side: Side) -> None:
-    comparison.only.append(Only(name, "", side))
+    comparison.only.append(LoneRow(name or None, "", side))
     fields = fields_of(study["results"], layout_of(study["results"]))
     comparison.incomparable.extend(_incomparable(name, fields, f"is in the {side} document only"))
 
@@ -235,7 +217,7 @@ def _compare_study(
         # If a row within a missing row is missing too, only the outer one is reported.
         outer = all(side.has_rows_of(rows[:-1]) for side in (before, after))
         if not all(is_in) and outer:
-            comparison.only.append(Only(name, address, "old" if is_in[0] else "new"))
+            comparison.only.append(LoneRow(name or None, address, "old" if is_in[0] else "new"))
     are_bills = old["command"] == new["command"] == BILL and are_alike(old, new)
     hours = [_month_hours(study) for study in (old, new)] if are_bills else []
     for address, entry in {**before.fields, **after.fields}.items():
@@ -263,7 +245,7 @@ def _compare_study(
                 _words(now and now.value),
             )
             if words[0] != words[1]:
-                comparison.answers.append(Differs(name, address, *words))
+                comparison.answers.append(ChangedText(name or None, address, *words))
 
 
 def _month_hours(study: dict[str, Any]) -> dict[str, float]:
@@ -334,19 +316,21 @@ def _words(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _asked(study: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Differs]:
+def _asked(study: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[ChangedText]:
     """Yield the inputs and options of a study that differ."""
     for position, pair in enumerate(zip_longest(old["inputs"], new["inputs"]), 1):
         if pair[0] != pair[1]:
             name = "input" if position == 1 else f"input {position}"
-            yield Differs(
-                study, name, *(None if source is None else _input(source) for source in pair)
+            yield ChangedText(
+                study or None,
+                name,
+                *(None if source is None else _input(source) for source in pair),
             )
     before, after = dict(_options(old["parameters"])), dict(_options(new["parameters"]))
     for name in {**before, **after}:
         pair = before.get(name, ABSENT), after.get(name, ABSENT)
         if pair[0] != pair[1] and not {*pair} <= NOT_GIVEN:
-            yield Differs(study, name, pair[0] or None, pair[1] or None)
+            yield ChangedText(study or None, name, pair[0] or None, pair[1] or None)
 
 
 def _input(source: Any) -> str:

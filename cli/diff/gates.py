@@ -23,10 +23,16 @@ from gpuplan.cli.documents.contract import as_json
 from gpuplan.cli.documents.gates import judge_all
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.formats.units import show_between, show_in
-from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition, read_condition
+from gpuplan.cli.gates.conditions import (
+    Condition,
+    limit_of,
+    parse_condition,
+    range_of_change,
+    read_condition,
+    refuse_never,
+)
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
 from gpuplan.cli.gates.gates import GateResult, by_either_name, each, find
-from gpuplan.cli.gates.never import range_of_change, refuse_never
 from gpuplan.cli.tables.bill_tables import show_change_usd
 
 AMOUNTS_OF_CHANGE = ("new_usd", "gone_usd")

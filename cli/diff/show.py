@@ -12,7 +12,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.diff.bills import BILL, are_alike
-from gpuplan.cli.diff.changes import NOISE, Change, Differs, DocumentDiff, Only
+from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
 from gpuplan.cli.diff.gates import MANY, signed_share
 from gpuplan.cli.diff.read import other_logs
 from gpuplan.cli.diff.subjects import COST, JCT, SUBJECTS, WORKLOAD
@@ -20,7 +20,7 @@ from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_between, show_duration, show_in
 from gpuplan.cli.gates.gates import GateResult
-from gpuplan.cli.results.documents import (
+from gpuplan.cli.results import (
     ChangedBill,
     ChangedNumber,
     ChangedText,
@@ -82,15 +82,13 @@ def report_of(
                 numbers=len(comparison.numbers),
                 changed=len(changed),
                 changes=tuple(_number(comparison, change) for change in changed),
-                answers=tuple(_text_of(text) for text in comparison.answers),
-                asked=tuple(_text_of(text) for text in comparison.asked),
+                answers=tuple(comparison.answers),
+                asked=tuple(comparison.asked),
                 bills=tuple(
                     ChangedBill(study or None, bill.by, bill.change)
                     for study, bill in comparison.bills.items()
                 ),
-                only=tuple(
-                    LoneRow(row.study or None, row.name, row.side) for row in comparison.only
-                ),
+                only=tuple(comparison.only),
                 gates=tuple(gate.outcome() for gate in gates),
             )
         ),
@@ -197,7 +195,9 @@ def _in_one(comparison: DocumentDiff) -> list[str]:
     """Return how many rows and studies are in one of the documents only; nothing where none is."""
     texts = []
     # What a bill gains or loses is told in dollars; its months are named in the answer.
-    lone = [row for row in comparison.only if not (row.name and row.study in comparison.bills)]
+    lone = [
+        row for row in comparison.only if not (row.name and (row.study or "") in comparison.bills)
+    ]
     for has_name, name in ((True, "row"), (False, "study")):
         sides = [row.side for row in lone if bool(row.name) == has_name]
         parts = [
@@ -295,7 +295,9 @@ def _answers(comparison: DocumentDiff, top: int) -> tuple[Table, ...]:
     return (_words(comparison, "Other answers", words, top),) if words else ()
 
 
-def _words(comparison: DocumentDiff, title: str, differing: Sequence[Differs], top: int) -> Table:
+def _words(
+    comparison: DocumentDiff, title: str, differing: Sequence[ChangedText], top: int
+) -> Table:
     """Return what differs in words, or in yes and no."""
     columns = (Column("study", _study_header(comparison)), *map(Column, TEXTS, TEXTS))
     return Table(title, columns, _merged(comparison, differing), most=top)
@@ -305,7 +307,7 @@ def _study_header(comparison: DocumentDiff) -> str:
     return "" if "" in comparison.old.studies else "study"
 
 
-def _lone(rows: Sequence[Only], study: str, most: int) -> Table:
+def _lone(rows: Sequence[LoneRow], study: str, most: int) -> Table:
     row_name = Column("name", "row", read=lambda row: row.name or "all of it")
     return table(
         "In one document only", rows, {"side": "document", "study": study}, row_name, most=most
@@ -355,11 +357,11 @@ def _tables(
     return tuple(tables)
 
 
-def _merged(comparison: DocumentDiff, differing: Sequence[Differs]) -> list[tuple[Any, ...]]:
+def _merged(comparison: DocumentDiff, differing: Sequence[ChangedText]) -> list[tuple[Any, ...]]:
     """Return rows of a table; what differs alike in every study is one row."""
     studies: dict[tuple[Any, ...], list[str]] = {}
     for text in differing:
-        studies.setdefault((text.name, text.old, text.new), []).append(text.study)
+        studies.setdefault((text.name, text.old, text.new), []).append(text.study or "")
     both = comparison.old.studies.keys() & comparison.new.studies.keys()
     return [
         (study, *cells)
@@ -392,7 +394,3 @@ def _number(comparison: DocumentDiff, change: Change) -> ChangedNumber:
         change_share=change.share,
         unit=change.unit or None,
     )
-
-
-def _text_of(text: Differs) -> ChangedText:
-    return ChangedText(text.study or None, text.name, text.old, text.new)

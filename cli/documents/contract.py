@@ -12,7 +12,7 @@ from gpuplan.cli.documents.study import Document
 from gpuplan.cli.formats.escape import xml
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION, written_json
 from gpuplan.cli.gates.gates import GateResult
-from gpuplan.cli.results.documents import ReportedStudy, ReportResults
+from gpuplan.cli.results import ReportedStudy, ReportResults
 
 
 def as_json(document: Document) -> str:

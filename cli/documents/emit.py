@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, TextIO
 from gpuplan.analysis.base.errors import OutputError, UsageError
 from gpuplan.analysis.storage.files import atomic_output, is_stdout, is_stream, refuse_overwrite
 from gpuplan.cli.app import messages
+from gpuplan.cli.documents.gates import announce, gates_table
 from gpuplan.cli.formats.render import as_csv, as_json, as_markdown, as_text
 from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.outputs import PICTURE_SUFFIXES, TEXT_SUFFIXES, WriteFile, output_files
+from gpuplan.cli.gates.gates import allowing, check, raise_tripped
+from gpuplan.cli.options.outputs import (
+    PICTURE_SUFFIXES,
+    TEXT_SUFFIXES,
+    WriteFile,
+    frame_file,
+    output_files,
+)
 from gpuplan.cli.options.shared_options import Output, ResultFormat
 
 if TYPE_CHECKING:
@@ -96,9 +104,6 @@ def write_files(to_write: Iterable[tuple[Path, WriteFile]]) -> None:
 
 
 def _judge(report: Report, conditions: Sequence[str], allow_unchecked: bool) -> None:
-    from gpuplan.cli.documents.gates import announce, gates_table
-    from gpuplan.cli.gates.gates import allowing, check, raise_tripped
-
     gates = allowing(check(report.results, conditions, report.command), allow_unchecked)
     announce(gates, lambda: f"{as_markdown(report)}\n{gates_table(gates)}")
     raise_tripped(gates)
@@ -144,8 +149,11 @@ def _files_of(report: Report, output: Output) -> Iterator[tuple[Path, WriteFile]
     Raises `UsageError` for a picture of a result that has none.
     """
     for path in (*(output.plot or ()), *(output.out or ())):
-        if path.suffix.lower() not in PICTURE_SUFFIXES:
-            yield path, partial(_write, report, path.suffix.lower(), output)
+        suffix = path.suffix.lower()
+        if suffix == ".parquet" and report.frame is not None:
+            yield frame_file(report.frame, path)
+        elif suffix not in PICTURE_SUFFIXES:
+            yield path, partial(_write, report, suffix, output)
         elif report.figure is None:
             raise UsageError(f"{path}: this result has no picture")
         else:
@@ -154,14 +162,9 @@ def _files_of(report: Report, output: Output) -> Iterator[tuple[Path, WriteFile]
 
 def _write(report: Report, suffix: str, output: Output, path: Path) -> None:
     """Write a report in the form that a suffix stands for; without one, in the form asked for."""
-    if suffix == ".parquet" and report.frame is not None:
-        from gpuplan.analysis.storage.parquet import write_parquet
-
-        write_parquet(report.frame(), path)
-    else:
-        with path.open("w", encoding="utf-8", newline="\n") as stream:
-            form = TEXT_SUFFIXES.get(suffix, output.output_format)
-            stream.write(_text(report, form, stream, output.full))
+    with path.open("w", encoding="utf-8", newline="\n") as stream:
+        form = TEXT_SUFFIXES.get(suffix, output.output_format)
+        stream.write(_text(report, form, stream, output.full))
 
 
 def _draw(figure: Callable[[], Figure], path: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.documents.view import STATES
+from gpuplan.cli.documents.write import TEXTS
 from gpuplan.cli.formats import escape
 from gpuplan.cli.formats.render import pipe_table
 from gpuplan.cli.gates.gates import GateResult, check_all, raise_tripped
@@ -43,13 +44,7 @@ def raise_failed(gates: Sequence[GateResult], *, is_written: bool = True) -> Non
 
 def conclude(document: Document, *, is_written: bool = True) -> None:
     """Tell the CI service of the gates, if there is one; then end the program as they say."""
-
-    def markdown() -> str:
-        from gpuplan.cli.documents.pages import as_markdown
-
-        return as_markdown(document)
-
-    announce(document.gates, markdown)
+    announce(document.gates, lambda: TEXTS["md"](document))
     raise_failed(document.gates, is_written=is_written)
 
 

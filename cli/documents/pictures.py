@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.escape import html
+from gpuplan.planner.requests.declaration import declaration_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,24 +22,6 @@ if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report
 
 
-TITLES = {
-    "bill": "What each month cost, by who pays",
-    "calibrate": "Replayed against recorded waits",
-    "characterize": "Durations, their inequality, and load",
-    "compare": "Completion times and cost by policy",
-    "eta": "When the job would start",
-    "forecast": "Demand so far, and in the next hours",
-    "options": "Waits against dollars a month, by option",
-    "pareto": "Completion time against budget",
-    "profile": "Throughput by batch size and share of a GPU",
-    "share": "GPUs in use",
-    "simulate": "The replay over time",
-    "size": "Waits against the bill of a month, by size",
-    "sweep": "Cost against completion time by threshold",
-    "waits": "Jobs that wait over time, by reason",
-    "waste": "Idle GPUs that jobs held over time",
-    "whatif": "Effect on waits, with its error",
-}
 HOVER_RADIUS = 7  # points; as large as a pointer finds without aiming
 LEAST_SCALE = 10 / 9
 """Pixels to a point on a narrow page: a picture is scrolled where it had smaller text than 9 px."""
@@ -59,7 +42,8 @@ def pictures_of(study: str, report: Report) -> Iterator[Picture]:
     figure = report.figure()
     svg = svg_of(figure)
     spots = spots_of(figure)  # where the drawing of the SVG has put everything
-    title = report.title or TITLES.get(report.command, report.command)
+    study_of = declaration_of(report.command)
+    title = report.title or (study_of.picture if study_of else "") or report.command
     description = " ".join(part for part in (*_panels(figure), report.headline) if part)
     yield Picture(
         name=study,

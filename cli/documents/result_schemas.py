@@ -24,15 +24,16 @@ from gpuplan.analysis.base.plain import shown_names
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.documents.view import titles
-from gpuplan.cli.results.documents import (
+from gpuplan.cli.results import (
     DiffParameters,
     DiffResults,
+    ListParameters,
+    ListResults,
     ReportedStudy,
     ReportResults,
     RunParameters,
     RunResults,
 )
-from gpuplan.cli.results.listing import ListParameters, ListResults
 from gpuplan.planner.requests.declaration import declaration_of, parameters_of, results_of
 
 FOLDER = Path(str(files("gpuplan.cli"))) / "schemas"

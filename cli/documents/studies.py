@@ -140,7 +140,7 @@ def words_of(options: Iterable[GivenOption]) -> tuple[str, ...]:
 
 def takes_trace(command: str, keys: Collection[str]) -> bool:
     """Return whether a study with these options, by key, reads a trace."""
-    other = _study_command(command).instead_of_trace
+    other = _study_command(command).declaration.instead_of_trace
     return not other or other not in keys
 
 
@@ -149,7 +149,7 @@ def keys_of(options: Iterable[GivenOption]) -> list[str]:
     return [setting.option.key for setting in options]
 
 
-def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> Study[Any]:
+def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -> Study:
     """Return the study that these options make.
 
     Args:
@@ -178,7 +178,7 @@ def read_study(command: str, options: Iterable[GivenOption], **arguments: Any) -
     with reader.context_class(reader, info_name=command, parent=program) as context:
         for parameter in _in_order(reader.params, values):
             parameter.handle_parse_result(context, values, [])
-        study: Study[Any] = reader.callback(**context.params)
+        study: Study = reader.callback(**context.params)
     return study
 
 

@@ -6,14 +6,16 @@ its text it gives the same documents, byte for byte.
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.cli.documents.pictures import Picture, pictures_of
+from gpuplan.cli.formats.render import as_json, is_numeric, people_columns, plain
 
 if TYPE_CHECKING:
     from gpuplan.cli.formats.report import Report, Table
@@ -25,7 +27,7 @@ class TableCell:
     """What people read in a cell, and what it is sorted by: a number, a text, or nothing."""
 
     text: str
-    value: float | str | None
+    value: bool | int | float | str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,7 @@ class StudyResult:
 
     def to_text(self) -> str:
         """Return everything as JSON, for a cache."""
-        plain = asdict(self)
-        for picture in plain["pictures"]:
-            picture["png"] = base64.b64encode(picture["png"]).decode("ascii")
-        return json.dumps(plain, allow_nan=False)
+        return json.dumps(msgspec.to_builtins(self), allow_nan=False)
 
     @classmethod
     def from_text(cls, text: str) -> StudyResult:
@@ -96,21 +95,8 @@ class StudyResult:
             ValueError: the text is damaged, or of another version.
         """
         try:
-            plain = json.loads(text)
-            return cls(
-                name=plain.pop("name"),
-                command=plain.pop("command"),
-                arguments=tuple(plain.pop("arguments")),
-                headline=plain.pop("headline"),
-                contract=plain.pop("contract"),
-                tables=tuple(_grid(table) for table in plain.pop("tables")),
-                pictures=tuple(
-                    Picture(**{**picture, "png": base64.b64decode(picture["png"], validate=True)})
-                    for picture in plain.pop("pictures")
-                ),
-                **plain,
-            )
-        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            return msgspec.convert(json.loads(text), cls)
+        except (ValueError, msgspec.MsgspecError) as error:
             raise ValueError(f"not the result of a study: {error}") from error
 
 
@@ -148,8 +134,6 @@ def result_of(
     name: str, arguments: Sequence[str], report: Report, *, draws: bool = True
 ) -> StudyResult:
     """Return a report with its pictures drawn, unless no file holds them, and its numbers shown."""
-    from gpuplan.cli.formats.render import as_json
-
     return StudyResult(
         name=name,
         command=report.command,
@@ -163,8 +147,6 @@ def result_of(
 
 
 def _shown(table: Table) -> TableGrid:
-    from gpuplan.cli.formats.render import is_numeric, people_columns, plain
-
     kept = people_columns(table)
     return TableGrid(
         title=table.title,
@@ -176,19 +158,8 @@ def _shown(table: Table) -> TableGrid:
     )
 
 
-def _sortable(value: Any) -> float | str | None:
+def _sortable(value: Any) -> bool | int | float | str | None:
     """Return what a cell is sorted by."""
     if value is None or isinstance(value, int | float | str):
         return value
     return str(value)
-
-
-def _grid(plain: dict[str, Any]) -> TableGrid:
-    def cells(row: Iterable[dict[str, Any]]) -> tuple[TableCell, ...]:
-        return tuple(TableCell(**cell) for cell in row)
-
-    return TableGrid(
-        title=plain["title"],
-        headings=tuple(Heading(**heading) for heading in plain["headings"]),
-        rows=tuple(cells(row) for row in plain["rows"]),
-    )

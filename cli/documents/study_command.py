@@ -7,13 +7,13 @@ and call the same function with it.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.plain import plain
@@ -23,10 +23,10 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.documents.emit import emit
 from gpuplan.cli.documents.write import check_folder, folder_made
-from gpuplan.cli.formats.report import Report
-from gpuplan.cli.options.arguments import declare, option_reader, types_of
+from gpuplan.cli.formats.report import Report, StudyView
+from gpuplan.cli.options.arguments import declare, option_reader
 from gpuplan.cli.options.declared import parameters_of, read_request
-from gpuplan.cli.options.outputs import check_output, check_suffix, text_file, timeline_file
+from gpuplan.cli.options.outputs import check_output, check_suffix, frame_file, text_file
 from gpuplan.cli.options.shared_options import (
     OUTPUTS,
     RESULT_FORMS,
@@ -39,46 +39,26 @@ from gpuplan.cli.options.shared_options import (
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
 
 DRAWN_FIRST = ("prices",)
-"""Studies that draw their pictures before they write a file: either all appear or none."""
+"""Studies that draw their pictures while they write their own files: either all appear or none.
+
+Their answer takes them as ``pictures``."""
 
 COMPILING = "compiling this simulator, up to a minute (the first run of each)"
 
 if TYPE_CHECKING:
-    import polars as pl
     import typer
-    from matplotlib.figure import Figure
-
-    from gpuplan.cli.formats.report import Table
-
-
-class OlderRequest(Protocol):
-    """What every request of `gpuplan.planner.studies` has."""
-
-    @property
-    def reads(self) -> Collection[Path | str | None]:
-        """The files it reads, also as part of a text (``table:FILE``)."""
-
-    @property
-    def writes(self) -> Collection[Path]:
-        """The files it writes itself."""
-
-    def check(self) -> None:
-        """Check everything that can be checked without the trace. Raises `GpuplanError`."""
-
-
-R = TypeVar("R", bound=OlderRequest)
 
 
 @dataclass(frozen=True, slots=True)
-class Study(Generic[R]):
+class Study:
     """A request with what makes a report of it.
 
     Attributes:
-        request: what is asked of the library.
+        request: what is asked of the library, a `StudyRequest`.
         answer: calls the library and returns the report.
     """
 
-    request: R
+    request: Any
     answer: Callable[..., Report]
 
     def report(self) -> Report:
@@ -87,52 +67,18 @@ class Study(Generic[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class StudyView:
-    """What people see of an answer; `Report` says what each field is.
-
-    Its ``warnings`` come before those of the answer, its ``caveats`` after them.
-    """
-
-    headline: str
-    tables: tuple[Table, ...]
-    answer: tuple[Table, ...] | None = None
-    csv: Callable[[], Table] | None = None
-    figure: Callable[[], Figure] | None = None
-    frame: Callable[[], pl.DataFrame] | None = None
-    timeline: Callable[[], pl.DataFrame] | None = None
-    notes: tuple[str, ...] = ()
-    texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
-    title: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class StudyCommand:
     """A command that is a study.
 
     Attributes:
-        name: the command.
+        declaration: what is known of the study.
         study: makes a study of the options, which are its parameters; its docstring is the help.
-        example: stands at the end of the help.
         output: the group of options that say where the report goes.
-        has_picture: whether the report has one.
-        has_rows: whether the report has rows for a Parquet file.
-        draws_first: whether the pictures are drawn while the study writes its own files, so that
-            either all files appear or none; its answer takes them as ``pictures``.
-        more_forms: suffixes of other files that ``--output`` takes.
-        instead_of_trace: option that a study has in place of a trace; empty where it needs one.
     """
 
-    name: str
-    study: Callable[..., Study[Any]]
-    example: str
-    output: type = Output
-    has_picture: bool = True
-    has_rows: bool = True
-    draws_first: bool = False
-    more_forms: tuple[str, ...] = ()
-    instead_of_trace: str = ""
+    declaration: StudyDeclaration
+    study: Callable[..., Study]
+    output: type
 
     def register(self, app: typer.Typer) -> None:
         """Add the command to the application."""
@@ -140,26 +86,27 @@ class StudyCommand:
         def show(**values: Any) -> None:
             self.show(values.pop("shown_as"), self.study(**values))
 
-        only_named = inspect.Parameter.KEYWORD_ONLY
-        parameters = inspect.signature(self.study).parameters.values()
-        options = [parameter.replace(kind=only_named) for parameter in parameters]
-        output = inspect.Parameter("shown_as", only_named)
-        show.__doc__, show.__name__ = self.study.__doc__, self.name
-        show.__annotations__ = {**types_of(self.study), "shown_as": self.output}
-        show.__signature__ = inspect.Signature([*options, output])  # type: ignore[attr-defined]
-        command(app, self.name, example=self.example)(show)
+        options = inspect.signature(self.study).parameters.values()
+        output = inspect.Parameter(
+            "shown_as", inspect.Parameter.KEYWORD_ONLY, annotation=self.output
+        )
+        declare(show, self.study, [*options, output])
+        command(app, self.declaration.name, example=self.declaration.example)(show)
 
     def reader(self) -> Any:
         """Return a click command that returns the study of its options and shows nothing."""
-        return option_reader(self.name, self.study)
+        return option_reader(self.declaration.name, self.study)
 
-    def show(self, group: Any, study: Study[Any]) -> None:
+    def show(self, group: Any, study: Study) -> None:
         """Write the report of a study where its options of output say."""
+        declared = self.declaration
         names = {option.name for option in fields(Output)}
         values = {option.name: getattr(group, option.name) for option in fields(group)}
         output = Output(**{name: value for name, value in values.items() if name in names})
         texts = {path: path.suffix.lower() for path in output.out or ()}
-        texts = {path: suffix for path, suffix in texts.items() if suffix in self.more_forms}
+        texts = {
+            path: suffix for path, suffix in texts.items() if suffix in self.declaration.more_forms
+        }
         folders = self._folders(study.request, output)
         output = replace(
             output, out=[path for path in output.out or () if path not in (*texts, *folders)]
@@ -170,8 +117,8 @@ class StudyCommand:
         timeline: Path | None = values.get("timeline")
         check_output(
             output,
-            picture=self.has_picture,
-            rows=self.has_rows,
+            picture=declared.has_picture,
+            rows=declared.has_rows,
             inputs=study.request.reads,
             others=[
                 *study.request.writes,
@@ -179,13 +126,13 @@ class StudyCommand:
                 *(path for path in made if path.parent.is_dir()),
                 *([] if timeline is None else [timeline]),
             ],
-            more=self.more_forms,
+            more=declared.more_forms,
         )
         check_suffix("--timeline", timeline, ".parquet")
         if timeline is not None and "timelines" in study.request.__dataclass_fields__:
             study = replace(study, request=replace(study.request, timelines=True))
         written = list(study.request.writes)
-        if self.draws_first and output.plot:
+        if declared.name in DRAWN_FIRST and output.plot:
             pictures, output = tuple(output.plot), replace(output, plot=None)
             report = study.answer(study.request, pictures=pictures)
             written += pictures
@@ -194,7 +141,7 @@ class StudyCommand:
         files = [text_file(report.texts[suffix], path) for path, suffix in texts.items()]
         if timeline is not None:
             assert report.timeline is not None
-            files.append(timeline_file(report.timeline, timeline))
+            files.append(frame_file(report.timeline, timeline))
         files += [text_file(report.texts[name], path) for path, name in made.items()]
         with ExitStack() as stack:
             for folder in folders:
@@ -232,23 +179,13 @@ def study_command(name: str) -> StudyCommand | None:
         return None
     parameters = [parameter for parameter, _ in parameters_of(declaration.request).values()]
 
-    def make(**values: Any) -> Study[Any]:
+    def make(**values: Any) -> Study:
         request = read_request(declaration.request, values)
         return Study(request, partial(_answer, declaration))
 
     make.__doc__, make.__name__ = declaration.help, name
     declare(make, make, parameters)
-    return StudyCommand(
-        name,
-        make,
-        declaration.example,
-        output=OUTPUTS.get(name) or _output_of(declaration),
-        draws_first=name in DRAWN_FIRST,
-        has_picture=declaration.has_picture,
-        has_rows=declaration.has_rows,
-        more_forms=tuple(declaration.more_forms),
-        instead_of_trace=declaration.instead_of_trace,
-    )
+    return StudyCommand(declaration, make, OUTPUTS.get(name) or _output_of(declaration))
 
 
 def _output_of(declaration: StudyDeclaration) -> type:

@@ -365,5 +365,11 @@ def said(document: Document, stream: TextIO) -> str:
         gates = [(gate.condition, words, gate.detail) for gate, words in view.gates_of(document)]
         tables.append(cells_table("Gates", "gate result found", gates))
     return as_text(
-        Report("report", {}, tuple(tables), headline=view.gates_verdict_of(document)), stream
+        Report(
+            command="report",
+            results={},
+            tables=tuple(tables),
+            headline=view.gates_verdict_of(document),
+        ),
+        stream,
     )

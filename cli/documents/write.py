@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import OutputError, UsageError
@@ -20,21 +21,15 @@ from gpuplan.cli.documents.study import Document
 FIGURES = "figures"
 
 
-def _html(document: Document) -> str:
-    from gpuplan.cli.documents.pages import as_html
+def _page(document: Document, *, is_markdown: bool = False) -> str:
+    from gpuplan.cli.documents.pages import as_html, as_markdown
 
-    return as_html(document)
-
-
-def _markdown(document: Document) -> str:
-    from gpuplan.cli.documents.pages import as_markdown
-
-    return as_markdown(document)
+    return as_markdown(document) if is_markdown else as_html(document)
 
 
 TEXTS: dict[str, Callable[[Document], str]] = {
-    "html": _html,
-    "md": _markdown,
+    "html": _page,
+    "md": partial(_page, is_markdown=True),
     "json": as_json,
     "junit": as_junit,
 }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.analysis.characterize.durations import CdfPoint, Spread
-from gpuplan.cli.figures.style import COLOURS, CYCLE, INK, SETTINGS, new_figure, on_paper
+from gpuplan.cli.figures.style import COLOURS, CYCLE, INK, new_figure, on_paper, styled
 from gpuplan.cli.formats.units import show_duration
 
 TICKS = (
@@ -122,6 +121,7 @@ def tick_durations(axes: Axes, low: float, high: float) -> None:
         axes.set_xticklabels([show_duration(low), show_duration(high)])
 
 
+@styled
 def draw_comparison(names: Sequence[str], results: Sequence[Characterization]) -> Figure:
     """Return two panels: share of jobs, and of GPU time, up to each duration, by trace."""
     figure = new_figure(2, width_in=10.0, height_in=4.2)
@@ -134,9 +134,8 @@ def draw_comparison(names: Sequence[str], results: Sequence[Characterization]) -
         jobs.append((f"{name}{remark}", times, [p.share_jobs for p in points], colour))
         shares = [p.share_gpu_hours for p in points if p.share_gpu_hours is not None]
         held.append((name, times if shares else [], shares, colour))
-    with matplotlib.rc_context(SETTINGS):
-        _panel(figure.axes[0], "How long jobs run", "jobs up to this duration", jobs)
-        _panel(figure.axes[1], "Where the GPU time is", "GPU time in jobs up to it", held)
+    _panel(figure.axes[0], "How long jobs run", "jobs up to this duration", jobs)
+    _panel(figure.axes[1], "Where the GPU time is", "GPU time in jobs up to it", held)
     return figure
 
 

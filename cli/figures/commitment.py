@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from math import isclose
 from typing import TYPE_CHECKING
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -16,17 +15,17 @@ from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import (
     COLOURS,
     INK,
-    SETTINGS,
     dollar_axis,
     light_grid,
     new_figure,
     on_paper,
+    styled,
 )
 from gpuplan.cli.formats.units import show_usd
 
 if TYPE_CHECKING:
     from gpuplan.planner.money.commitment import CommitmentResult
-    from gpuplan.planner.studies.size import CommitmentLine
+    from gpuplan.planner.studies.size_results import CommitmentLine
 
 MOST_PANELS = 8
 """GPU types that are drawn."""
@@ -34,16 +33,16 @@ HEADROOM = 0.18
 """Of the height of the curve, above it and below it, for labels."""
 
 
+@styled
 def draw_commitments(lines: Sequence[CommitmentLine], plans: Sequence[CommitmentResult]) -> Figure:
     """Return a panel per GPU type: dollars of every commitment, the best and today's marked."""
     panel_in, drawn = 3.6 if len(lines) == 1 else 2.6, lines[:MOST_PANELS]
     figure = new_figure(height_in=panel_in * len(drawn) + 0.6, rows=(1.0,) * len(drawn))
-    with matplotlib.rc_context(SETTINGS):
-        for axes, line, plan in zip(figure.axes, drawn, plans, strict=False):
-            draw_commitment(axes, line, plan, is_one=len(lines) == 1)
-        if rest := len(lines) - len(drawn):
-            note = f"{rest:,} more GPU types are in the table"
-            figure.suptitle(note, x=0.01, ha="left", color=INK, fontsize=11)
+    for axes, line, plan in zip(figure.axes, drawn, plans, strict=False):
+        draw_commitment(axes, line, plan, is_one=len(lines) == 1)
+    if rest := len(lines) - len(drawn):
+        note = f"{rest:,} more GPU types are in the table"
+        figure.suptitle(note, x=0.01, ha="left", color=INK, fontsize=11)
     return figure
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,13 +12,14 @@ from matplotlib.ticker import MaxNLocator
 
 from gpuplan.analysis.forecast.demand import time_of_hour
 from gpuplan.analysis.forecast.forecast import DemandForecast
-from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, SOFT, light_grid, new_figure, styled
 from gpuplan.cli.figures.time_axis import date_ticks
 
 MOST_SERIES = 5
 PAST_H = 72
 
 
+@styled
 def draw_forecast(forecast: DemandForecast) -> Figure:
     """Draw the largest series below each other, each with its bounds."""
     demand = forecast.demand
@@ -27,12 +27,11 @@ def draw_forecast(forecast: DemandForecast) -> Figure:
     figure = new_figure(
         rows=(1.0,) * len(order), height_in=max(3.0, 0.8 + 1.7 * len(order)), share_x=True
     )
-    with matplotlib.rc_context(SETTINGS):
-        for axes, at in zip(figure.axes, order, strict=True):
-            _draw(axes, forecast, at)
-        figure.axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
-        if not demand.has_calendar:
-            figure.axes[-1].set_xlabel("hour")
+    for axes, at in zip(figure.axes, order, strict=True):
+        _draw(axes, forecast, at)
+    figure.axes[0].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4)
+    if not demand.has_calendar:
+        figure.axes[-1].set_xlabel("hour")
     return figure
 
 

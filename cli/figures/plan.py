@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, light_grid, new_figure, styled
 from gpuplan.planner.plan.prices_over_time import typical_week
 from gpuplan.simkit.arrays import FloatArray
 
@@ -26,6 +25,7 @@ HOUR_S = 3600.0
 HEADROOM = 1.25
 
 
+@styled
 def draw_plan(prices: Sequence[PricesOverTime]) -> Figure:
     """Return two panels per GPU type: its GPUs over a usual week, and their hourly price."""
     drawn = sorted(prices, key=lambda row: -float(row.pool_gpus.mean()))[:MOST_TYPES]
@@ -33,20 +33,19 @@ def draw_plan(prices: Sequence[PricesOverTime]) -> Figure:
     figure = new_figure(
         height_in=0.5 + 4.2 * len(drawn), rows=(1.6, 1.0) * len(drawn), share_x=True
     )
-    with matplotlib.rc_context(SETTINGS):
-        for place, row in enumerate(drawn):
-            gpus_axes, price_axes = figure.axes[2 * place : 2 * place + 2]
-            of = f", {row.gpu_type}" if len(prices) > 1 else ""
-            time, unit = _times(row, first, last)
-            _draw_gpus(gpus_axes, row, time, slice(first, last), of)
-            _draw_price(price_axes, row, time, slice(first, last), of)
-            for axes in (gpus_axes, price_axes):
-                axes.set_xlim(time[0], time[-1])
-                light_grid(axes)
-        figure.axes[-1].set_xlabel(f"{unit} after the first submission")
-        if rest := len(prices) - len(drawn):
-            note = f"{rest:,} more GPU types are in the table"
-            figure.suptitle(note, x=0.01, ha="left", color=INK, fontsize=11)
+    for place, row in enumerate(drawn):
+        gpus_axes, price_axes = figure.axes[2 * place : 2 * place + 2]
+        of = f", {row.gpu_type}" if len(prices) > 1 else ""
+        time, unit = _times(row, first, last)
+        _draw_gpus(gpus_axes, row, time, slice(first, last), of)
+        _draw_price(price_axes, row, time, slice(first, last), of)
+        for axes in (gpus_axes, price_axes):
+            axes.set_xlim(time[0], time[-1])
+            light_grid(axes)
+    figure.axes[-1].set_xlabel(f"{unit} after the first submission")
+    if rest := len(prices) - len(drawn):
+        note = f"{rest:,} more GPU types are in the table"
+        figure.suptitle(note, x=0.01, ha="left", color=INK, fontsize=11)
     return figure
 
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -22,12 +21,12 @@ from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import (
     INK,
-    SETTINGS,
     dollar_axis,
     lay_out,
     light_grid,
     new_figure,
     on_paper,
+    styled,
 )
 from gpuplan.cli.figures.time_lines import draw_lending, lending_outcomes, lending_rows
 from gpuplan.cli.formats.units import show_duration, show_usd
@@ -45,6 +44,7 @@ MOST_RATIOS = 9
 LINES = 4  # of the names of curves that look the same
 
 
+@styled
 def draw_policies(comparison: PolicyComparison, first_submit: datetime | None = None) -> Figure:
     """Return panels by policy: share of jobs done up to each completion time, and cost.
 
@@ -66,15 +66,12 @@ def draw_policies(comparison: PolicyComparison, first_submit: datetime | None = 
         1.5 + 0.3 * len(comparison.outcomes),
     )
     figure = new_figure(height_in=sum(rows), rows=rows)
-    with matplotlib.rc_context(SETTINGS):
-        if lending:
-            draw_lending(figure.axes[1 + bool(fair) : -1], lending, first_submit)
-        _costs(figure.axes[-1], comparison, looks)
-        _completion(figure.axes[0], comparison, looks)
-        if fair:
-            _fairness(
-                figure.axes[1], [comparison.outcomes[i] for i in fair], [looks[i] for i in fair]
-            )
+    if lending:
+        draw_lending(figure.axes[1 + bool(fair) : -1], lending, first_submit)
+    _costs(figure.axes[-1], comparison, looks)
+    _completion(figure.axes[0], comparison, looks)
+    if fair:
+        _fairness(figure.axes[1], [comparison.outcomes[i] for i in fair], [looks[i] for i in fair])
     return figure
 
 

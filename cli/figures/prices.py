@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.dates import num2date
@@ -14,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from gpuplan.analysis.prices.bands import PriceBand
-from gpuplan.cli.figures.style import CYCLE, SETTINGS, new_figure
+from gpuplan.cli.figures.style import CYCLE, new_figure, styled
 from gpuplan.cli.figures.time_axis import date_ticks, name_dates
 
 MAX_LINES = 6
@@ -24,6 +23,7 @@ RATIO_FOR_LOG = 8.0
 SHORT_DAYS = 5  # of a shorter history the ticks are hours
 
 
+@styled
 def draw_prices(bands: Sequence[PriceBand]) -> Figure:
     """Return prices over time with the band P25-P75, next to the availability if known.
 
@@ -36,30 +36,28 @@ def draw_prices(bands: Sequence[PriceBand]) -> Figure:
     prices = any(band.has_prices for band in drawn)
     supply = any(band.available is not None or band.sources.max() > 1 for band in drawn)
     figure = new_figure(2, width_in=10.5, height_in=4.4) if prices and supply else new_figure()
-    with matplotlib.rc_context(SETTINGS):
-        left = figure.axes[0]
-        if prices:
-            left.set_ylabel("$/GPU-h, median and P25-P75")
-            left.set_title("Price")
-            _bands(left, drawn)
-        if supply:
-            right = figure.axes[-1]
-            _supply(right, drawn)
-            spans = (left.get_xlim(), right.get_xlim())
-            left.set_xlim(min(low for low, _ in spans), max(high for _, high in spans))
-            right.set_xlim(left.get_xlim())
-        if rest:
-            left.set_title(f"{left.get_title(loc='left')} ({rest} shorter histories left out)")
-        kinds = {band.kind for band in drawn}
-        names = [
-            band.gpu_type if len(kinds) == 1 else f"{band.gpu_type} {band.kind.replace('_', '-')}"
-            for band in drawn
-        ]
-        handles = [
-            Line2D([], [], color=colour, linewidth=1.4)
-            for colour, _ in zip(CYCLE, drawn, strict=False)
-        ]
-        figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
+    left = figure.axes[0]
+    if prices:
+        left.set_ylabel("$/GPU-h, median and P25-P75")
+        left.set_title("Price")
+        _bands(left, drawn)
+    if supply:
+        right = figure.axes[-1]
+        _supply(right, drawn)
+        spans = (left.get_xlim(), right.get_xlim())
+        left.set_xlim(min(low for low, _ in spans), max(high for _, high in spans))
+        right.set_xlim(left.get_xlim())
+    if rest:
+        left.set_title(f"{left.get_title(loc='left')} ({rest} shorter histories left out)")
+    kinds = {band.kind for band in drawn}
+    names = [
+        band.gpu_type if len(kinds) == 1 else f"{band.gpu_type} {band.kind.replace('_', '-')}"
+        for band in drawn
+    ]
+    handles = [
+        Line2D([], [], color=colour, linewidth=1.4) for colour, _ in zip(CYCLE, drawn, strict=False)
+    ]
+    figure.legend(handles, names, loc="outside lower center", ncols=min(len(names), 4))
     return figure
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,18 +17,22 @@ from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import (
     COLOURS,
     INK,
-    SETTINGS,
     SOFT,
     dollar_axis,
     light_grid,
     new_figure,
     on_paper,
+    styled,
 )
 from gpuplan.cli.formats.units import show_duration
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.size import CommitmentLine
-    from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
+    from gpuplan.planner.studies.size_results import (
+        CommitmentLine,
+        SizePoint,
+        SizePool,
+        SizeResults,
+    )
 
 LINES = (
     ("p99_wait_s", "P99 wait", "sky"),
@@ -46,6 +49,7 @@ ZERO_S = 1.0
 """Waits below a second are drawn at the bottom of the axis."""
 
 
+@styled
 def draw_size(results: SizeResults, lines: Sequence[CommitmentLine] = ()) -> Figure:
     """Return a panel per GPU type: waits at each size against what the size costs a month.
 
@@ -57,24 +61,23 @@ def draw_size(results: SizeResults, lines: Sequence[CommitmentLine] = ()) -> Fig
     pools = results.pools[:MOST_PANELS]
     panel_in, count = 3.6 if len(pools) == 1 else 2.6, len(pools) + len(lines)
     figure = new_figure(height_in=panel_in * count + 1.0, rows=(1.0,) * count)
-    with matplotlib.rc_context(SETTINGS):
-        panels = figure.axes[: len(pools)]
-        for axes, pool in zip(panels, pools, strict=True):
-            points = _points(results, pool)
-            _scale(axes, points, pool)
-            if len(results.pools) > 1:
-                axes.set_title(pool.name, fontsize=10)
-        title = f"Waits against cost by cluster size, under {results.policy}"
-        if rest := len(results.pools) - len(pools):
-            title += f" ({rest:,} more GPU types are in the table)"
-        figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=11, fontweight="bold")
-        panels[-1].set_xlabel("dollars a month, busy or not")
-        _legend(figure, is_sized=any(pool.gpus is not None for pool in pools))
-        for axes, line, plan in zip(figure.axes[len(pools) :], lines, plans, strict=True):
-            draw_commitment(axes, line, plan, is_one=len(lines) == 1)
-        for axes, pool in zip(panels, pools, strict=True):
-            if points := _points(results, pool):
-                _marks(axes, points, pool)
+    panels = figure.axes[: len(pools)]
+    for axes, pool in zip(panels, pools, strict=True):
+        points = _points(results, pool)
+        _scale(axes, points, pool)
+        if len(results.pools) > 1:
+            axes.set_title(pool.name, fontsize=10)
+    title = f"Waits against cost by cluster size, under {results.policy}"
+    if rest := len(results.pools) - len(pools):
+        title += f" ({rest:,} more GPU types are in the table)"
+    figure.suptitle(title, x=0.01, ha="left", color=INK, fontsize=11, fontweight="bold")
+    panels[-1].set_xlabel("dollars a month, busy or not")
+    _legend(figure, is_sized=any(pool.gpus is not None for pool in pools))
+    for axes, line, plan in zip(figure.axes[len(pools) :], lines, plans, strict=True):
+        draw_commitment(axes, line, plan, is_one=len(lines) == 1)
+    for axes, pool in zip(panels, pools, strict=True):
+        if points := _points(results, pool):
+            _marks(axes, points, pool)
     return figure
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,11 +11,11 @@ from gpuplan.cli.figures.bill import CYCLE, LONGEST_NAME
 from gpuplan.cli.figures.style import (
     COLOURS,
     INK,
-    SETTINGS,
     SOFT,
     dollar_axis,
     light_grid,
     new_figure,
+    styled,
 )
 from gpuplan.planner.money.bill import IDLE
 from gpuplan.planner.money.spend.results import SpendResults
@@ -29,6 +28,7 @@ SMALL = 0.01
 FORECAST_ALPHA = 0.55
 
 
+@styled
 def draw_spend(results: SpendResults) -> Figure:
     """Return one bar per month, stacked by label; the months ahead are lighter, with intervals."""
     past = [month for month in results.history if not month.is_partial][-MOST_PAST:]
@@ -39,39 +39,38 @@ def draw_spend(results: SpendResults) -> Figure:
     ]
     names = [*(month.name for month in past), *(total.month for total in results.totals)]
     figure = new_figure(height_in=4.2)
-    with matplotlib.rc_context(SETTINGS):
-        (axes,) = figure.axes
-        axes.set_title(f"What months cost, and the next {len(ahead)}, by {results.by}")
-        places, below = np.arange(len(names)), np.zeros(len(names))
-        for name, shade, usd in _series([*paid, *ahead]):
-            values = np.array(usd)
-            for part, alpha, label in (
-                (slice(0, len(past)), 1.0, f"{name[:LONGEST_NAME]} "),
-                (slice(len(past), None), FORECAST_ALPHA, ""),
-            ):
-                axes.bar(
-                    places[part],
-                    values[part],
-                    bottom=below[part],
-                    width=0.72,
-                    color=shade,
-                    alpha=alpha * (0.35 if name == IDLE else 1.0),
-                    linewidth=0,
-                    label=label,
-                )
-            below += values
-        _draw_intervals(axes, results, places[len(past) :])
-        axes.axvline(len(past) - 0.5, color=SOFT, linewidth=0.8, linestyle=(0, (3, 2)))
-        axes.set_xticks(places, names)
-        if len(names) > 6:
-            axes.tick_params(axis="x", labelrotation=45)
-        axes.set_xlim(-0.6, max(len(names), 3) - 0.4)
-        dollar_axis(axes, "y", 5)
-        axes.set_ylabel("US dollars")
-        axes.set_xlabel("month; lighter: forecast")
-        light_grid(axes)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="outside right upper")
+    (axes,) = figure.axes
+    axes.set_title(f"What months cost, and the next {len(ahead)}, by {results.by}")
+    places, below = np.arange(len(names)), np.zeros(len(names))
+    for name, shade, usd in _series([*paid, *ahead]):
+        values = np.array(usd)
+        for part, alpha, label in (
+            (slice(0, len(past)), 1.0, f"{name[:LONGEST_NAME]} "),
+            (slice(len(past), None), FORECAST_ALPHA, ""),
+        ):
+            axes.bar(
+                places[part],
+                values[part],
+                bottom=below[part],
+                width=0.72,
+                color=shade,
+                alpha=alpha * (0.35 if name == IDLE else 1.0),
+                linewidth=0,
+                label=label,
+            )
+        below += values
+    _draw_intervals(axes, results, places[len(past) :])
+    axes.axvline(len(past) - 0.5, color=SOFT, linewidth=0.8, linestyle=(0, (3, 2)))
+    axes.set_xticks(places, names)
+    if len(names) > 6:
+        axes.tick_params(axis="x", labelrotation=45)
+    axes.set_xlim(-0.6, max(len(names), 3) - 0.4)
+    dollar_axis(axes, "y", 5)
+    axes.set_ylabel("US dollars")
+    axes.set_xlabel("month; lighter: forecast")
+    light_grid(axes)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles[::-1], labels[::-1], loc="outside right upper")
     return figure
 
 

@@ -146,6 +146,9 @@ SETTINGS: dict[Any, Any] = {
     "figure.constrained_layout.use": False,
 }
 
+styled = matplotlib.rc_context(SETTINGS)
+"""Decorates a function that draws: in it matplotlib has `SETTINGS`."""
+
 
 def new_figure(
     panels: int = 1,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -14,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import look_of
-from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, light_grid, new_figure, styled
 from gpuplan.cli.formats.units import show_threshold, show_usd, tick_usd
 from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.sweep.recommendation import Case
@@ -179,8 +178,7 @@ def _front(sweep: Sweep, case: Case) -> list[int]:
     indices = [index for index in _indices(sweep, case) if _rule(sweep, index) != TODAY]
     some = [_point(sweep, index) for index in indices]
     front = non_dominated(
-        np.array([point.cost_usd for point in some]),
-        np.array([point.mean_jct_s for point in some]),
+        np.array([point.cost_usd for point in some]), np.array([point.mean_jct_s for point in some])
     )
     return [indices[place] for place in front]
 
@@ -295,6 +293,7 @@ def _capacity(workers: int | None) -> str:
     return "1 worker" if workers == 1 else f"{workers:,} workers"
 
 
+@styled
 def _write_legend(figure: Figure, sweep: Sweep, marked_s: float | None) -> None:
     """Explain colors and marks below the panels."""
     rules = list(dict.fromkeys(point.policy for point in sweep.points))
@@ -323,14 +322,13 @@ def _write_legend(figure: Figure, sweep: Sweep, marked_s: float | None) -> None:
             for place, most in enumerate(capacities)
         ]
     rows = 1 if len(swatches) <= 6 else 2
-    with matplotlib.rc_context(SETTINGS):
-        figure.legend(
-            handles=swatches,
-            loc="outside lower left",
-            ncols=-(-len(swatches) // rows),
-            columnspacing=1.5,
-            handletextpad=0.1,
-        )
+    figure.legend(
+        handles=swatches,
+        loc="outside lower left",
+        ncols=-(-len(swatches) // rows),
+        columnspacing=1.5,
+        handletextpad=0.1,
+    )
 
 
 def _write_title(figure: Figure, shown: Sequence[Case]) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from gpuplan.cli.figures.palette import CLASSES, KINDS, Look, look_of
-from gpuplan.cli.figures.style import CYCLE, INK, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.style import CYCLE, INK, SOFT, light_grid, new_figure, styled
 from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.planner.compare import PolicyOutcome
 from gpuplan.planner.runs.panels import (
@@ -80,6 +79,7 @@ def draw_steps(axes: Axes, time: FloatArray, value: object, colour: str, label: 
     axes.step(time, height, where="post", color=colour, linewidth=1.2, label=label)
 
 
+@styled
 def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None = None) -> Figure:
     """Draw the panels of a run below each other, in the color of its policy.
 
@@ -102,13 +102,12 @@ def draw_time_lines(lines: TimeLines, policy: str, first_submit: datetime | None
         rows = (*rows, more_in / (height_in / len(panels)))
         height_in += more_in
     figure = new_figure(rows=rows, height_in=height_in, share_x=True)
-    with matplotlib.rc_context(SETTINGS):
-        for axes, panel in zip(figure.axes, panels, strict=False):
-            draw_panel(axes, panel, time, colour, ticks=5 if is_tall else 4)
-        _finish(figure.axes, time[-1], unit, first_submit)
-        if bars is not None:
-            begin = 0.0 if first_submit is None else date_number(first_submit)
-            _draw_bars(figure.axes[-1], bars, begin, unit_s * MICROS)
+    for axes, panel in zip(figure.axes, panels, strict=False):
+        draw_panel(axes, panel, time, colour, ticks=5 if is_tall else 4)
+    _finish(figure.axes, time[-1], unit, first_submit)
+    if bars is not None:
+        begin = 0.0 if first_submit is None else date_number(first_submit)
+        _draw_bars(figure.axes[-1], bars, begin, unit_s * MICROS)
     return figure
 
 

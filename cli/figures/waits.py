@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.analysis.waits.spells import NO_ROOM, ROOM
-from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.style import COLOURS, SOFT, light_grid, new_figure, styled
 from gpuplan.cli.figures.time_axis import date_number, show_dates
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ CYCLE = ("green", "purple", "yellow", "sky", "wine")
 DAY_H = 24.0
 
 
+@styled
 def draw_waits(results: WaitsResults) -> Figure:
     """Return the number of jobs that wait over time, stacked by reason, most hours first."""
     bins = results.timeline
@@ -44,20 +44,19 @@ def draw_waits(results: WaitsResults) -> Figure:
     if others:
         series.append((f"{len(others):,} more", SOFT, np.sum(others, axis=0)))
     figure = new_figure(height_in=4.2)
-    with matplotlib.rc_context(SETTINGS):
-        (axes,) = figure.axes
-        axes.set_title("Jobs that wait, by reason")
-        below = np.zeros(len(bins))
-        for name, shade, waiting in series:
-            axes.bar(
-                days, waiting, bottom=below, width=hours / DAY_H, align="edge", color=shade,
-                linewidth=0, label=f"{name} ",
-            )  # fmt: skip
-            below += waiting
-        show_dates(axes, results.zone)
-        axes.set_ylim(bottom=0)
-        axes.set_ylabel("jobs waiting, on average")
-        light_grid(axes)
-        handles, labels = axes.get_legend_handles_labels()
-        figure.legend(handles[::-1], labels[::-1], loc="outside right upper")
+    (axes,) = figure.axes
+    axes.set_title("Jobs that wait, by reason")
+    below = np.zeros(len(bins))
+    for name, shade, waiting in series:
+        axes.bar(
+            days, waiting, bottom=below, width=hours / DAY_H, align="edge", color=shade,
+            linewidth=0, label=f"{name} ",
+        )  # fmt: skip
+        below += waiting
+    show_dates(axes, results.zone)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("jobs waiting, on average")
+    light_grid(axes)
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles[::-1], labels[::-1], loc="outside right upper")
     return figure

@@ -1,16 +1,15 @@
-"""The picture of waste: GPUs that did nothing over time, while others waited or nobody did."""
+"""The picture of waste: GPUs that did nothing over time, while others waited or none did."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
 from gpuplan.analysis.characterize.clock import in_zone
-from gpuplan.cli.figures.style import COLOURS, SETTINGS, SOFT, light_grid, new_figure
+from gpuplan.cli.figures.style import COLOURS, SOFT, light_grid, new_figure, styled
 from gpuplan.cli.figures.time_axis import date_number, show_dates
 from gpuplan.cli.formats.waste_text import KIND_WORDS
 
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 DAY_H = 24.0
 
 
+@styled
 def draw_waste(results: WasteResults) -> Figure:
     """Return the GPUs that did nothing over time; by kind where no wait is known."""
     figure = new_figure(height_in=4.2)
-    with matplotlib.rc_context(SETTINGS):
-        if results.clock is None:
-            _by_kind(figure, results)
-        else:
-            _over_time(figure, results.clock, results.zone)
+    if results.clock is None:
+        _by_kind(figure, results)
+    else:
+        _over_time(figure, results.clock, results.zone)
     return figure
 
 
@@ -43,7 +42,7 @@ def _over_time(figure: Figure, clock: WasteClock, zone: str) -> None:
     below = np.zeros(days.size)
     for name, shade, gpus in (
         ("while others waited ", COLOURS["orange"], waited),
-        ("while nobody did ", SOFT, free),
+        ("while none waited ", SOFT, free),
     ):
         axes.bar(
             days, gpus, bottom=below, width=hours / DAY_H, align="edge", color=shade,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
@@ -15,7 +14,7 @@ from gpuplan.analysis.characterize import Characterization
 from gpuplan.analysis.characterize.gpu_time import GpuTime
 from gpuplan.analysis.characterize.load import Load
 from gpuplan.cli.figures.cdf import draw_cdf, nothing, tick_durations
-from gpuplan.cli.figures.style import COLOURS, INK, SETTINGS, SOFT, new_figure, on_paper
+from gpuplan.cli.figures.style import COLOURS, INK, SOFT, new_figure, on_paper, styled
 from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.formats.model_names import model_name
 from gpuplan.cli.formats.units import show_duration, show_number
@@ -165,6 +164,7 @@ def draw_lorenz(axes: Axes, time: GpuTime) -> None:
     )
 
 
+@styled
 def draw_workload(result: Characterization) -> Figure:
     """Return panels: distribution of durations, Lorenz curve, GPUs held over time, and any fits.
 
@@ -172,19 +172,17 @@ def draw_workload(result: Characterization) -> Figure:
     """
     if not result.duration_cdf and not result.load.timeline:
         figure = new_figure(1, width_in=6.0, height_in=4.2)
-        with matplotlib.rc_context(SETTINGS):
-            draw_cdf(figure.axes[0], result.duration_cdf, result.duration_s)
+        draw_cdf(figure.axes[0], result.duration_cdf, result.duration_s)
         return figure
     figure = new_figure(width_in=10.0, height_in=7.8)
     figure.clear()
-    with matplotlib.rc_context(SETTINGS):
-        fits = None if isinstance(result.fits, UnsetType) else result.fits
-        last = "load" if fits is None else "fits"
-        panels = figure.subplot_mosaic([["cdf", "lorenz"], ["load", last]])
-        draw_cdf(panels["cdf"], result.duration_cdf, result.duration_s)
-        draw_lorenz(panels["lorenz"], result.gpu_time)
-        first = result.first_submit and datetime.fromisoformat(result.first_submit)
-        draw_load(panels["load"], result.load, result.span_s, first or None)
-        if fits is not None:
-            draw_fits(panels["fits"], fits.duration_s)
+    fits = None if isinstance(result.fits, UnsetType) else result.fits
+    last = "load" if fits is None else "fits"
+    panels = figure.subplot_mosaic([["cdf", "lorenz"], ["load", last]])
+    draw_cdf(panels["cdf"], result.duration_cdf, result.duration_s)
+    draw_lorenz(panels["lorenz"], result.gpu_time)
+    first = result.first_submit and datetime.fromisoformat(result.first_submit)
+    draw_load(panels["load"], result.load, result.span_s, first or None)
+    if fits is not None:
+        draw_fits(panels["fits"], fits.duration_s)
     return figure

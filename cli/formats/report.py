@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.trace.input_files import InputFile
@@ -141,52 +142,77 @@ def value_of(row: Any, path: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The result of a command, ready for every output form.
+class StudyView:
+    """What people see of an answer.
 
     Attributes:
-        command: the command's name.
-        results: the stable JSON contract; plain values, units in the names.
-        tables: all that people can read; the first is the main one, which CSV writes.
-        inputs: the files the result comes from.
-        parameters: every effective option.
         headline: the answer in one to three sentences.
-        warnings: what would change the reader's decision.
-        caveats: what else limits the result; people see it with ``--full``, JSON has it among the
-            warnings.
-        notes: what helps whoever typed the command; no part of the result.
+        tables: all that people can read; the first is the main one, which CSV writes.
         answer: the tables that people see without ``--full``; None where these are all of them.
         csv: makes the rows that CSV has; None for those of the first table.
         figure: draws the picture, where there is one.
         frame: rows for a ``.parquet`` output, where there are some.
         timeline: what happened over time, for ``--timeline``, where a study has it.
+        notes: what helps whoever typed the command; no part of the result.
         texts: suffix of another form of ``--output`` -> makes the text of a file from its path.
-        failure: why the answer is that nothing will do; the command fails with it in the end.
+        warnings: what would change the reader's decision.
+        caveats: what else limits the result; people see it with ``--full``, JSON has it among the
+            warnings.
         title: heading in a document, where it answers another question than its command usually
             does.
     """
 
-    command: str
-    results: dict[str, Any]
-    tables: tuple[Table, ...]
-    inputs: tuple[InputFile, ...] = ()
-    parameters: dict[str, Any] = field(default_factory=dict)
     headline: str = ""
-    warnings: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
     answer: tuple[Table, ...] | None = None
     csv: Callable[[], Table] | None = None
     figure: Callable[[], Figure] | None = None
     frame: Callable[[], pl.DataFrame] | None = None
     timeline: Callable[[], pl.DataFrame] | None = None
+    notes: tuple[str, ...] = ()
     texts: Mapping[str, Callable[[Path], str]] = field(default_factory=dict)
-    failure: str = ""
+    warnings: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(StudyView):
+    """The result of a command, ready for every output form.
+
+    Attributes:
+        command: the command's name.
+        results: the stable JSON contract; plain values, units in the names.
+        inputs: the files the result comes from.
+        parameters: every effective option.
+        failure: why the answer is that nothing will do; the command fails with it in the end.
+    """
+
+    command: str
+    results: dict[str, Any]
+    inputs: tuple[InputFile, ...] = ()
+    parameters: dict[str, Any] = field(default_factory=dict)
+    failure: str = ""
 
     def shown(self, full: bool) -> Report:
         """Return the report with the tables that people see, all of them where ``full``."""
         return self if full or self.answer is None else replace(self, tables=self.answer)
+
+
+def picture(place: str, *drawn: Any) -> Callable[[], Figure]:
+    """Return what draws a picture, with matplotlib imported where it is drawn.
+
+    Args:
+        place: module and function of `gpuplan.cli.figures`, ``waste:draw_waste``.
+        drawn: arguments of the function.
+    """
+    module, _, function = place.partition(":")
+
+    def draw() -> Figure:
+        figure: Figure = getattr(import_module(f"gpuplan.cli.figures.{module}"), function)(*drawn)
+        return figure
+
+    return draw
 
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -78,8 +78,8 @@ def today_text(
             f"{show_duration(today.mean_jct_s - today.mean_wait_s, digits)} running)"
         )
         if today.jobs_with_wait < usage.jobs:
-            known = f"{today.jobs_with_wait:,} of {usage.jobs:,} jobs"
-            text += f" where wait and run time are known ({known})"
+            with_times = f"{today.jobs_with_wait:,} of {usage.jobs:,} jobs"
+            text += f" where wait and run time are known ({with_times})"
     if usage.usd_per_month is not None:
         usd = show_about_usd(usage.usd_per_month)
         text += f", {usd if precision is None else precision.usd(usage.usd_per_month)} a month"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.errors import shortened
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
-from gpuplan.analysis.base.words import MOST_OF_A_NAME, counted
+from gpuplan.analysis.base.words import MOST_OF_A_NAME, counted, joined
 from gpuplan.analysis.waste.kinds import FAILED, IDLE, IDLE_ENDS, LOW, PARTLY_IDLE, UNKNOWN
 from gpuplan.cli.formats.units import show_duration, show_number, show_share, show_usd
 from gpuplan.planner.money.bill import NO_LABEL
@@ -55,7 +55,7 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         )
         yield from _lost(results)
         return
-    told_share = results.known_share
+    known_share = results.known_share
     shift_h = None if results.metrics is None else results.metrics.clock_later_h
     if shift_h is not None:
         yield (
@@ -63,12 +63,12 @@ def _sentences(results: WasteResults) -> Iterator[str]:
             "hours may be put down to the wrong jobs."
         )
     held = show_number(results.gpu_h)
-    if told_share < MOSTLY_KNOWN:
-        yield f"{show_share(told_share)} of {held} GPU-hours have figures of use; of these"
+    if known_share < MOSTLY_KNOWN:
+        yield f"{show_share(known_share)} of {held} GPU-hours have figures of use; of these"
     if results.idle_gpu_h < FEW_GPU_H:
-        yield _begun("no GPU-hours do nothing.", told_share)
+        yield _begun("no GPU-hours do nothing.", known_share)
         return
-    yield _begun(_nothing(results), told_share)
+    yield _begun(_nothing(results), known_share)
     yield from _who(results)
     if results.clock is not None and results.clock.waited_share < LEAST_WAITED:
         yield "No job waited for such GPUs meanwhile."
@@ -99,13 +99,13 @@ def _who(results: WasteResults) -> Iterator[str]:
     if len(wasting) <= MOST_NAMED:
         return
     share = sum(row.idle_gpu_h for row in most) / results.idle_gpu_h
-    *others, last = (shortened(row.name, MOST_OF_A_NAME) for row in most)
-    yield f"{', '.join(others)} and {last} have {share:.0%} of it."
+    names = joined([shortened(row.name, MOST_OF_A_NAME) for row in most])
+    yield f"{names} have {share:.0%} of it."
 
 
-def _begun(text: str, told_share: float) -> str:
+def _begun(text: str, known_share: float) -> str:
     """Return a sentence, or the end of one that has begun with how much is known."""
-    return text if told_share < MOSTLY_KNOWN else f"{text[:1].upper()}{text[1:]}"
+    return text if known_share < MOSTLY_KNOWN else f"{text[:1].upper()}{text[1:]}"
 
 
 def is_by_month(results: WasteResults) -> bool:
@@ -139,7 +139,7 @@ def actions(waits: Counterfactual) -> str:
         SHRINK: "shrinking jobs to the GPUs they use",
     }
     chosen = [text for name, text in words.items() if _changes(waits, name)]
-    text = ", ".join(chosen[:-1]) + (" and " if len(chosen) > 1 else "") + chosen[-1]
+    text = joined(chosen)
     return f"{text[:1].upper()}{text[1:]}"
 
 
@@ -245,7 +245,7 @@ def limits_words(waits: Counterfactual) -> str:
     row = next((row for row in waits.remedies if row.name == LIMITS), None)
     if row is None or not waits.fidelity.may_speak:
         return ""
-    text = f"with limits of {MOST_TIMES:g} times the run time, which nobody knows beforehand, the"
+    text = f"with limits of {MOST_TIMES:g} times the run time, which is not known beforehand, the"
     if row.verdict == SHORTER:
         return f"{text} P95 wait could be {show_duration(row.p95_wait_s)} at best"
     if row.mean_verdict == SHORTER:

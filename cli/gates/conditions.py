@@ -4,6 +4,10 @@ The field is a path in ``results`` of the JSON output (``duration_s.p95``), with
 at its end (``duration.p95``), or its last part where only one field has it. A field inside a list
 (``points.cost_usd``) trips where any row does, or the one in brackets
 (``policies[allpass].cost_usd``). Over several studies a path begins with the name of one.
+
+A gate that can never fail is refused: dollars, GPU-hours, GPUs and jobs add up to 0 or more, and a
+share is at most 1, so ``usd < $0`` and ``idle_share > 100%`` pass whatever happens. Nor can a sum
+lose more than all of it.
 """
 
 from __future__ import annotations
@@ -49,6 +53,20 @@ KINDS = {
 }  # fmt: skip
 SHOWN = {"gpu": "GPUs", "gpus": "GPUs", "gpu_h": "GPU-hours"}
 """What a field of a unit is, and how a unit of a limit is shown."""
+
+
+SUMS = ("usd", "gpu_h", "gpus")
+COUNTS = re.compile(r"(\w+_)?jobs")
+WHOLE = re.compile(r"(\w+_)?share(_(jobs|gpu_hours|hours))?|under_\d+s|gini")
+"""Names of parts of a whole."""
+SIGNED = frozenset(
+    "benefit between bias change earlier effect error gap growth net over saved saves saving "
+    "slope trend vs".split()
+)
+"""Words in the names of differences, which may be below 0 and above 1."""
+PARTS_OF_CHANGE = ("price_usd", "calendar_usd", "volume_usd", "mix_usd", "use_usd")
+
+Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,3 +237,45 @@ def check_dollars(condition: Condition, path: str) -> None:
     raise UsageError(
         f"{path} is in dollars, so its limit needs $ or USD, as in {limit!r}; {QUOTES}"
     )
+
+
+def range_of(path: str) -> Range:
+    """Return the least and greatest value that a field can have."""
+    name = path.rpartition(".")[2]
+    if SIGNED & set(re.split(r"\W|_", path)) or name in PARTS_OF_CHANGE:
+        return -math.inf, math.inf
+    if WHOLE.fullmatch(name):
+        return 0.0, 1.0
+    return (0.0 if unit_of(path) in SUMS or COUNTS.fullmatch(name) else -math.inf), math.inf
+
+
+def range_of_change(path: str, *, is_relative: bool) -> Range:
+    """Return the least and greatest change of a field, as a share of its old value or not."""
+    low, high = range_of(path)
+    if is_relative:
+        return (-math.inf if low else -1.0), math.inf
+    return low - high, high - low
+
+
+def refuse_never(condition: Condition, path: str, limit: float, within: Range) -> None:
+    """Refuse a condition that nothing within a range meets. Raises `UsageError`.
+
+    Args:
+        condition: the gate.
+        path: its field.
+        limit: in the unit of the field.
+        within: the least and greatest value or change of the field.
+    """
+    low, high = within
+    is_out = {
+        "<": limit <= low,
+        "<=": limit < low,
+        ">": limit >= high,
+        ">=": limit > high,
+        "==": not low <= limit <= high,
+    }
+    if is_out.get(condition.op, False):
+        raise UsageError(
+            f"this gate can never fail: {path} is never {condition.op} "
+            f"{condition.text.partition(condition.op)[2].strip()}"
+        )

@@ -16,9 +16,14 @@ from typing import Any, Literal
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.units import show_apart, show_in, unit_of
-from gpuplan.cli.gates.conditions import Condition, limit_of, parse_condition
+from gpuplan.cli.gates.conditions import (
+    Condition,
+    limit_of,
+    parse_condition,
+    range_of,
+    refuse_never,
+)
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, fields_of, some
-from gpuplan.cli.gates.never import range_of, refuse_never
 from gpuplan.cli.gates.row_keys import layout_of
 
 NEXT_ERROR = "\nerror: "  # each line of several then reads like an error of its own

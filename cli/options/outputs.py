@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.storage.files import (
@@ -15,7 +13,8 @@ from gpuplan.analysis.storage.files import (
     is_stream,
     refuse_overwrite,
 )
-from gpuplan.cli.options.shared_options import OUTPUT_PANEL, Output, ResultFormat
+from gpuplan.cli.gates.conditions import read_condition, refuse_change
+from gpuplan.cli.options.shared_options import Output, ResultFormat
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,18 +28,6 @@ TEXT_SUFFIXES = {
     ".txt": ResultFormat.table,
 }
 PICTURE_SUFFIXES = (".svg", ".png")
-
-
-def table_file(help_text: str) -> Any:
-    """Return the option ``--output`` of a command that makes one Parquet table."""
-    return typer.Option(
-        "--output",
-        "-o",
-        help=help_text,
-        metavar="FILE.parquet",
-        show_default=False,
-        rich_help_panel=OUTPUT_PANEL,
-    )
 
 
 def check_output(
@@ -85,8 +72,6 @@ def check_output(
         if plot.suffix.lower() not in PICTURE_SUFFIXES:
             raise UsageError(f"--plot {plot}: expected {' or '.join(PICTURE_SUFFIXES)}")
     if output.fail_if:
-        from gpuplan.cli.gates.conditions import read_condition, refuse_change
-
         for condition in output.fail_if:
             next_step = f"write both as JSON, then gpuplan diff OLD NEW --fail-if '{condition}'"
             refuse_change(read_condition(condition), "--fail-if", next_step)
@@ -125,8 +110,8 @@ def text_file(made: Callable[[Path], str], path: Path) -> tuple[Path, WriteFile]
     return path, write
 
 
-def timeline_file(made: Callable[[], pl.DataFrame], path: Path) -> tuple[Path, WriteFile]:
-    """Return the file of a time line and the function that writes it."""
+def frame_file(made: Callable[[], pl.DataFrame], path: Path) -> tuple[Path, WriteFile]:
+    """Return a file of rows and the function that writes it."""
 
     def write(temporary: Path) -> None:
         from gpuplan.analysis.storage.parquet import write_parquet

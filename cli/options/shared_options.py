@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,9 +30,10 @@ class ResultFormat(StrEnum):
     csv = "csv"
 
 
-PRICES_PANEL = "Prices"
 CACHE_PANEL = "Cache"
 OUTPUT_PANEL = "Output"
+output_option = partial(typer.Option, rich_help_panel=OUTPUT_PANEL, show_default=False)
+"""Declares an option of output, whose default the help does not show."""
 
 OutputFormat = Annotated[
     ResultFormat,
@@ -50,41 +52,33 @@ RESULT_FORMS = ".json, .md, .csv, .txt, .svg, .png (picture)"
 
 def result_files(forms: str) -> Any:
     """Return the option for files that take the result in these forms."""
-    return typer.Option(
+    return output_option(
         "--output",
         "-o",
         help=f"Also write the result to a file: {forms}. May be repeated.",
-        rich_help_panel=OUTPUT_PANEL,
-        show_default=False,
     )
 
 
 TextFiles = Annotated[list[Path] | None, COMMON, result_files(".json, .md, .csv, .txt")]
 Plot = Annotated[
     list[Path] | None,
-    typer.Option(
+    output_option(
         help="Write the chart to this .svg or .png file. May be repeated.",
-        rich_help_panel=OUTPUT_PANEL,
-        show_default=False,
     ),
 ]
 FailIf = Annotated[
     list[str] | None,
     COMMON,
-    typer.Option(
+    output_option(
         help="Exit with 1 if this holds, such as 'duration_s.p95 > 4h'. May be repeated.",
         metavar="CONDITION",
-        rich_help_panel=OUTPUT_PANEL,
-        show_default=False,
     ),
 ]
 WarnIf = Annotated[
     list[str] | None,
-    typer.Option(
+    output_option(
         help="Warn if this holds, and go on: as --fail-if, with the exit code left as it is; may "
         "be repeated.",
-        rich_help_panel=OUTPUT_PANEL,
-        show_default=False,
     ),
 ]
 AllowUnchecked = Annotated[
@@ -153,13 +147,11 @@ class ReplayOutput(Output):
 
     timeline: Annotated[
         Path | None,
-        typer.Option(
+        output_option(
             help="Write a time line to this file (.parquet). Policies that rent: "
             "threshold, pressure, queue, workers by provider, offers, and price paid "
             "at every tick. Policies of one cluster: GPUs in use and jobs waiting.",
             metavar="FILE",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None
 
@@ -180,11 +172,9 @@ class PricesOutput:
     fail_if: Annotated[
         list[str] | None,
         COMMON,
-        typer.Option(
+        output_option(
             help="Exit with 1 if this holds, such as 'rows_rejected > 0' or 'offers.saving "
             "< 20%'. The table is written in any case. May be repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None
     allow_unchecked: AllowUnchecked = False
@@ -206,10 +196,8 @@ class SynthOutput:
     fail_if: Annotated[
         list[str] | None,
         COMMON,
-        typer.Option(
+        output_option(
             help="Exit with 1 if this holds, such as 'statistics_outside > 0'. May be repeated.",
-            rich_help_panel=OUTPUT_PANEL,
-            show_default=False,
         ),
     ] = None
     allow_unchecked: AllowUnchecked = False

@@ -98,13 +98,13 @@ class _Loader:
         if not table and self.needs_no_trace():
             return DeclaredWorkload("", (), (), "", KeyPlaces(""))
         self.known(("workload",), table, (*WORKLOADS, *SECTIONS["workload"]))
-        given = [name for name in WORKLOADS if name in table]
-        given = [name for name in given if self.is_overridden(("workload", name))] or given
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            expected = f"[workload] expected one of {', '.join(WORKLOADS)}; found {found}"
+        sources = [name for name in WORKLOADS if name in table]
+        sources = [name for name in sources if self.is_overridden(("workload", name))] or sources
+        if len(sources) != 1:
+            named = " and ".join(sources) or "none"
+            expected = f"[workload] expected one of {', '.join(WORKLOADS)}; found {named}"
             self.problem(("workload",), expected)
-        elif given[0] == "trace":
+        elif sources[0] == "trace":
             trace = self.text(("workload",), table, "trace") or ""
             with self.placed(("workload", "trace")):
                 if not is_parquet(Path(trace)):  # a log, or a folder of them
@@ -113,9 +113,9 @@ class _Loader:
                 "", (), (), trace, KeyPlaces(self.source.place(("workload", "trace")))
             )
         else:
-            value = table[given[0]]
+            value = table[sources[0]]
             options = value if isinstance(value, dict) else {"file": value}
-            return self.log(options) if given[0] == "log" else self.synth(options)
+            return self.log(options) if sources[0] == "log" else self.synth(options)
         return DeclaredWorkload("", (), (), "", KeyPlaces(""))
 
     def log(self, options: Mapping[str, Any]) -> DeclaredWorkload:
@@ -192,10 +192,10 @@ class _Loader:
                     near = f'{near}\n  next: command = "...", where the name is another'
                 self.problem((*keys, "command"), f"[study.{name}] no command {command!r}{near}")
                 continue
-            found = self.study(name, command, options, common)
-            studies.append(found)
+            study = self.study(name, command, options, common)
+            studies.append(study)
             period = [key for key in ("from", "to") if key in sections["workload"]]
-            if period and found.takes_trace and not study_options(command).keys() & {*period}:
+            if period and study.takes_trace and not study_options(command).keys() & {*period}:
                 self.notes.append(
                     f"study {name}: {command} takes no period and uses the whole log, without "
                     f"{' and '.join(period)} of [workload]"
@@ -203,8 +203,8 @@ class _Loader:
             for option in common.options_of(command, options):
                 unused.pop(option, None)
             trace = workload.trace or "trace.parquet"
-            with self.placed(), found.places.located():
-                check_study(command, found.options, trace=trace)
+            with self.placed(), study.places.located():
+                check_study(command, study.options, trace=trace)
         for section, key in unused.values():
             at = self.source.place((section, key))
             self.warnings.append(f"{at}: no study takes [{section}] {key}")
@@ -215,34 +215,34 @@ class _Loader:
     ) -> DeclaredStudy:
         """Return a study with what it takes of what is given for all."""
         handed = common.options_of(command, options)
-        known = study_options(command)
-        own = {
+        declared = study_options(command)
+        stated = {
             key: value
             for key, value in options.items()
             # false, for what takes a value, is that it is not given here
-            if value is not False or key not in handed or known[key].is_flag
+            if value is not False or key not in handed or declared[key].is_flag
         }
         handed = {key: value for key, value in handed.items() if key not in options}
-        settings = common.settings_of(command, handed | own)
-        sizes = common.cluster_of(command, handed | own)
-        given = (
+        settings = common.settings_of(command, handed | stated)
+        sizes = common.cluster_of(command, handed | stated)
+        chosen = (
             *self.given(command, handed, ()),
             *(given_options(command, {"set": settings}) if settings else ()),
-            *(one for size in sizes for one in given_options(command, {"cluster": size})),
-            *self.given(command, own, ("study", name)),
+            *(option for size in sizes for option in given_options(command, {"cluster": size})),
+            *self.given(command, stated, ("study", name)),
         )
-        return DeclaredStudy(name, command, given, self.places(name, options))
+        return DeclaredStudy(name, command, chosen, self.places(name, options))
 
     def given(self, command: str, options: Mapping[str, Any], keys: Keys) -> Given:
         """Return options as a study takes them; a table is a repeated ``key=value``."""
-        found: list[GivenOption] = []
-        known = study_options(command)
+        chosen: list[GivenOption] = []
+        declared = study_options(command)
         for key, value in options.items():
             with self.placed((*keys, key) if keys else self.shared_keys(key)):
-                if isinstance(value, dict) and key in known and known[key].multiple:
+                if isinstance(value, dict) and key in declared and declared[key].multiple:
                     value = [f"{inner}={_text(each)}" for inner, each in value.items()]
-                found += given_options(command, {key: value})
-        return tuple(found)
+                chosen += given_options(command, {key: value})
+        return tuple(chosen)
 
     def places(self, name: str, options: Mapping[str, Any]) -> KeyPlaces:
         """Return where a study says what it says, and where others say it for it."""
@@ -252,8 +252,8 @@ class _Loader:
             for key, option in keys.items()
             if key in self.table(section)
         }
-        own = {key: self.source.place(("study", name, key)) for key in options}
-        return KeyPlaces(self.source.place(("study", name)), shared | own)
+        stated = {key: self.source.place(("study", name, key)) for key in options}
+        return KeyPlaces(self.source.place(("study", name)), shared | stated)
 
     def shared_keys(self, option: str) -> Keys:
         """Return where a section gives an option."""
@@ -280,7 +280,7 @@ class _Loader:
 
     def policies(self) -> dict[str, dict[str, str]]:
         """Read the settings of single policies."""
-        found = {}
+        settings = {}
         for name, table in self.table("policies", "[policies.NAME]").items():
             keys = ("policies", name)
             if not isinstance(table, dict):
@@ -288,8 +288,8 @@ class _Loader:
             elif name not in setting_names():
                 self.problem(keys, f"no policy {name!r}{did_you_mean(name, setting_names())}")
             else:
-                found[name] = self.settings(keys, table, setting_names()[name])
-        return found
+                settings[name] = self.settings(keys, table, setting_names()[name])
+        return settings
 
     def settings(
         self, keys: Keys, table: Mapping[str, Any], names: Collection[str]
@@ -301,14 +301,14 @@ class _Loader:
         if {"cluster", "gpus"} <= table.keys():
             where = f"[{'.'.join(keys)}]"
             self.problem((*keys, "gpus"), f"{where} cluster and gpus: give one of the two")
-        found = {}
+        texts = {}
         for key in table.keys() & names:
-            own = [find_policy(keys[1])] if len(keys) > 1 else POLICIES.values()
-            settings = next(one.settings for one in own if key in one.settings)
+            policies = [find_policy(keys[1])] if len(keys) > 1 else POLICIES.values()
+            settings = next(policy.settings for policy in policies if key in policy.settings)
             with self.placed((*keys, key)):
                 parse_settings([f"{key}={_text(table[key])}"], settings)
-                found[key] = _text(table[key])
-        return {key: found[key] for key in table if key in found}
+                texts[key] = _text(table[key])
+        return {key: texts[key] for key in table if key in texts}
 
     def documents(self) -> Documents | None:
         """Read what is written."""
@@ -330,11 +330,11 @@ class _Loader:
                 self.problem(("output", "formats"), f"[output] no format {form!r}{near}")
         return Documents(folder or "", tuple(map(str, forms)))
 
-    def gates(self, key: str, given: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
+    def gates(self, key: str, value: Any, studies: Sequence[DeclaredStudy]) -> tuple[str, ...]:
         """Read the conditions."""
         is_known = len(studies) == len(self.table("study"))  # else that is the mistake to report
         commands = {study.name: study.command for study in studies if is_known}
-        conditions = given if isinstance(given, list) else [given]
+        conditions = value if isinstance(value, list) else [value]
         for condition in conditions:
             with self.placed(("gates", key)):
                 if not isinstance(condition, str):
@@ -344,9 +344,9 @@ class _Loader:
 
     def table(self, name: str, form: str = "") -> dict[str, Any]:
         """Return a section; an empty one where there is none."""
-        found = self.source.data.get(name, {})
-        if isinstance(found, dict):
-            return found
+        section = self.source.data.get(name, {})
+        if isinstance(section, dict):
+            return section
         self.problem((name,), f"{name}: expected {form or f'[{name}]'}")
         return {}
 
@@ -369,7 +369,7 @@ class _Loader:
 
     def is_overridden(self, keys: Keys) -> bool:
         """Return whether an override gives this value, or one in it."""
-        return any(one[: len(keys)] == keys for one in self.source.overridden)
+        return any(path[: len(keys)] == keys for path in self.source.overridden)
 
     def problem(self, keys: Keys, message: str) -> None:
         """Keep a mistake with its place."""

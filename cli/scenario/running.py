@@ -51,8 +51,8 @@ class _Trace:
         """
         if Path(self.name) == self.path:
             return text
-        known = write(str(self.path.with_suffix("")))
-        return text.replace(known, write(self.name.removesuffix(".parquet")))
+        written = write(str(self.path.with_suffix("")))
+        return text.replace(written, write(self.name.removesuffix(".parquet")))
 
 
 def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -> Document:
@@ -205,7 +205,7 @@ def _kept(study: DeclaredStudy, key: str, cache: Cache) -> StudyResult | None:
 
 
 def _key(study: DeclaredStudy, trace: _Trace) -> str:
-    arguments = [one for one in study.arguments if not one.startswith(WHERE_IT_RUNS)]
+    arguments = [word for word in study.arguments if not word.startswith(WHERE_IT_RUNS)]
     return key_of(
         "study",
         name=study.name,
@@ -219,7 +219,7 @@ def _key(study: DeclaredStudy, trace: _Trace) -> str:
 def _read_by(study: DeclaredStudy, trace: _Trace) -> list[str]:
     """Return the files that a study reads beside the trace, those that its files name too."""
     reads = read_study(study.command, study.options, trace=trace.path).request.reads
-    return [str(one) for one in reads if one is not None and one != trace.path]
+    return [str(path) for path in reads if path is not None and path != trace.path]
 
 
 def _inside_json(text: str) -> str:

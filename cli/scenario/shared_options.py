@@ -58,7 +58,7 @@ class Common:
     clouds: Mapping[str, str]
     policies: Mapping[str, Mapping[str, str]]
 
-    def options_of(self, command: str, own: Mapping[str, Any]) -> dict[str, Any]:
+    def options_of(self, command: str, stated: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that a study with these options of its own takes of the sections."""
         handed = {
             SECTIONS[section][key]: value
@@ -66,7 +66,7 @@ class Common:
             for key, value in table.items()
             if _takes(command, section, SECTIONS[section][key], value)
         }
-        handed = usable(command, handed, own)
+        handed = usable(command, handed, stated)
         return handed
 
     def settings_of(self, command: str, options: Mapping[str, Any]) -> list[str]:
@@ -74,8 +74,8 @@ class Common:
 
         The last of equal keys counts, and what the options set themselves before all.
         """
-        own = options.get("set") or ()
-        texts = [own] if isinstance(own, str) else map(str, own)  # of a table its keys
+        typed = options.get("set") or ()
+        texts = [typed] if isinstance(typed, str) else map(str, typed)  # of a table its keys
         set_there = {_slot(text) for text in texts}
         last = {_slot(text): text for text in self._settings(command, options)}
         return [text for key, text in last.items() if key not in set_there]
@@ -105,12 +105,12 @@ class Common:
         if "gpu" not in self.clouds:
             shared += gpu_setting(command, options, prices)
         if command == "compare":
-            given = options.get("policy") or DEFAULT_POLICIES
-            texts = given if isinstance(given, list | tuple) else [given]
+            names_given = options.get("policy") or DEFAULT_POLICIES
+            texts = names_given if isinstance(names_given, list | tuple) else [names_given]
             names = [str(text).partition(":")[0].strip() for text in texts]
-            known = [POLICIES[n] for n in map(policy_name, names) if n in POLICIES]
+            compared = [POLICIES[n] for n in map(policy_name, names) if n in POLICIES]
             return [
-                *(text for text in shared if any(setting_for(text, policy) for policy in known)),
+                *(text for text in shared if any(setting_for(text, policy) for policy in compared)),
                 *(
                     f"{name}.{key}={value}"
                     for name, settings in self.policies.items()
@@ -123,11 +123,11 @@ class Common:
         if command not in ("simulate", "sweep") or policy is None:
             return []
         shared.sort(key=lambda text: text.partition("=")[0] in policy.settings)  # own names last
-        found = [new for text in shared for new in setting_for(text, policy)]
-        own = self.policies.get(name, {})
-        found += [f"{key}={value}" for key, value in own.items() if key not in sizes]
+        pairs = [new for text in shared for new in setting_for(text, policy)]
+        of_policy = self.policies.get(name, {})
+        pairs += [f"{key}={value}" for key, value in of_policy.items() if key not in sizes]
         # A sweep sets the controller itself.
-        return [text for text in found if command != "sweep" or not text.startswith("controller=")]
+        return [text for text in pairs if command != "sweep" or not text.startswith("controller=")]
 
 
 def _slot(text: str) -> str:
@@ -138,8 +138,8 @@ def _slot(text: str) -> str:
 
 def _takes(command: str, section: str, option: str, value: Any) -> bool:
     """Return whether a command takes what a section gives for all."""
-    known = study_options(command).get(option)
-    return known is not None and (section != "prices" or takes_price(command, option, value))
+    declared = study_options(command).get(option)
+    return declared is not None and (section != "prices" or takes_price(command, option, value))
 
 
 @cache
@@ -148,4 +148,4 @@ def setting_names() -> Mapping[str, frozenset[str]]:
     from gpuplan.planner.registry import POLICIES, RENAMED
 
     old = {name: POLICIES[new] for name, new in RENAMED["--policy"].items()}
-    return {name: frozenset(one.settings) for name, one in (dict(POLICIES) | old).items()}
+    return {name: frozenset(policy.settings) for name, policy in (dict(POLICIES) | old).items()}

@@ -81,22 +81,22 @@ def _has_nul(value: Any) -> bool:
 
 def _read_override(text: str) -> tuple[Keys, Any]:
     """Return the path and the value; a value that is not TOML is text."""
-    name, found, given = text.partition("=")
+    name, equals, value_text = text.partition("=")
     try:
         paths = list(paths_in(_loaded(f"{name} = 0")))
     except ValueError:
         paths = []
-    if not (found and paths and "\n" not in name):
+    if not (equals and paths and "\n" not in name):
         raise UsageError(
             f"--set {shortened(text)!r}: expected key=value, for example study.pareto.budget=1.5x"
         )
     try:
-        value: Any = _loaded(f"value = {given}")
+        value: Any = _loaded(f"value = {value_text}")
     except tomllib.TOMLDecodeError:
-        return paths[-1], given
+        return paths[-1], value_text
     except ValueError as error:
         raise UsageError(f"--set {shortened(text)!r}: {reason(error)}") from error
-    return paths[-1], value["value"] if len(value) == 1 else given
+    return paths[-1], value["value"] if len(value) == 1 else value_text
 
 
 def _loaded(text: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def types_table(results: BillResults, period: str = "") -> Table:
         "By GPU type",
         results.gpu_types,
         {"gpu_type": "GPU"},
-        Column("usd_per_gpu_h", "$ per GPU-hour", _price),
+        Column("usd_per_gpu_h", "$ per GPU-hour", lambda usd: f"{usd:,.4g}"),
         {
             "price_source": "price from",
             "gpus": "GPUs" if has_cluster else "",
@@ -125,10 +125,6 @@ def types_table(results: BillResults, period: str = "") -> Table:
         _dollars(period),
         _dollars(period, "idle_", "idle" if has_cluster else ""),
     )
-
-
-def _price(usd: float | None) -> str:
-    return "-" if usd is None else f"{usd:,.4g}"
 
 
 def months_table(results: BillResults) -> Table:
@@ -186,7 +182,7 @@ def label_by_month_table(results: BillResults, *, is_full: bool = False) -> Tabl
         rows.insert(len(rows) - has_idle, rest)
     rows.append({"name": TOTAL, "usd": results.usd} | {month.name: month.usd for month in months})
     columns = [
-        Column(month.name, f"{month.name}*" if month.is_partial else month.name, _whole_usd)
+        Column(month.name, f"{month.name}*" if month.is_partial else month.name, show_whole_usd)
         for month in months
     ]
     is_cut = len(months) < len(results.months)
@@ -197,12 +193,13 @@ def label_by_month_table(results: BillResults, *, is_full: bool = False) -> Tabl
         rows,
         {"name": results.by.partition(",")[0]},
         *columns,
-        Column("usd", f"all {len(results.months)} months" if is_cut else "total", _whole_usd),
+        Column("usd", f"all {len(results.months)} months" if is_cut else "total", show_whole_usd),
     )
 
 
-def _whole_usd(usd: float | None) -> str:
-    return "-" if usd is None else f"{usd:,.0f}"
+def show_whole_usd(usd: float) -> str:
+    """Return dollars without cents, for a column that says what they are."""
+    return f"{usd:,.0f}"
 
 
 def change_table(change: ChangeResults, by: str) -> Table:

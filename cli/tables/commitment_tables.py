@@ -7,9 +7,9 @@ from math import isclose
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.base.words import counted, joined, listed
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_about_usd, show_between, show_price, show_share, show_usd
+from gpuplan.cli.formats.units import show_about_usd, show_between, show_price, show_usd
 
 if TYPE_CHECKING:
     from gpuplan.planner.money.commitment import CommitmentPoint, CommitmentResult
@@ -59,7 +59,7 @@ def commitment_table(results: SizeResults) -> Table:
         },
         Column("all_committed_usd_per_month", "" if several else "all committed", show_dollars),
         Column("all_on_demand_usd_per_month", "all on demand", show_dollars),
-        Column("break_even_share", "pays after, of term", show_share),
+        {"break_even_share": "pays after, of term"},
     )
 
 
@@ -187,7 +187,7 @@ def _gpus(results: SizeResults, plan: CommitmentResult) -> str:
             parts.append(
                 f"{of_type.committed_gpus:,} {name}{f' (today {before:,})' if changed else ''}"
             )
-        return f"{', '.join(parts[:-1])} and {parts[-1]}{owned}"
+        return f"{joined(parts)}{owned}"
     today = f" instead of {plan.today_gpus:,}" if plan.today_gpus else ""
     if plan.today_gpus == plan.committed_gpus:
         today = ", as today" if owned else ", as today,"
@@ -301,5 +301,4 @@ def show_month(months: float) -> str:
 
 def _joined(words: Sequence[str]) -> str:
     """Return ``9.1 or 24 months``."""
-    shown = [word.removesuffix(" months") for word in words[:-1]]
-    return " or ".join([*([", ".join(shown)] if shown else []), words[-1]])
+    return joined([*(word.removesuffix(" months") for word in words[:-1]), words[-1]], word="or")

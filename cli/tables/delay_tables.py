@@ -60,10 +60,13 @@ def delays_table(delays: DelayResults, by: str, *, is_full: bool = False) -> Tab
     return table(
         f"Hours of waiting, replayed under {delays.rules} on {delays.cluster_gpus:,} GPUs",
         list(delays.teams if is_full else delays.teams[:MOST_TEAMS]),
-        {"name": by, "jobs": "jobs"},
-        Column("waited_h", "its jobs wait, h", show_number),
-        Column("caused_h", "others wait less without it, h", show_number),
-        Column("caused_error_h", "error" if has_errors else "", show_number),
+        {
+            "name": by,
+            "jobs": "jobs",
+            "waited_h": "its jobs wait, h",
+            "caused_h": "others wait less without it, h",
+            "caused_error_h": "error" if has_errors else "",
+        },
         Column("share_h", "share of all waiting, h" if has_shares else "", show_number),
         Column("share_error_h", "error" if has_share_errors else "", show_number),
     )

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpuplan.cli.formats.report import Column, table
+from gpuplan.cli.formats.report import Column, StudyView, table
 from gpuplan.cli.formats.units import show_number, show_share
-
-if TYPE_CHECKING:
-    from gpuplan.cli.documents.study_command import StudyView
 
 Row = Mapping[str, Any]
 SHARE = "an equal share of the cluster"

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
-from gpuplan.cli.formats.report import Report, table
-
-if TYPE_CHECKING:
-    from gpuplan.cli.documents.study_command import StudyView
+from gpuplan.cli.formats.report import StudyView, table
 
 Groups = Sequence[Mapping[str, Any]] | None
-V = TypeVar("V", bound="Report | StudyView")
 MOST_ROWS = 12
 COLUMNS = {
     "jobs": "jobs",
@@ -24,14 +20,14 @@ COLUMNS = {
 
 
 def with_group_waits(
-    view: V,
+    view: StudyView,
     by: Sequence[str],
     runs: Iterable[tuple[str, Groups]],
     today: Groups = None,
     *,
     of_runs: str = "policy",
     of_jobs: str = "",
-) -> V:
+) -> StudyView:
     """Return a view with the waits by group side by side; as it is where none were requested.
 
     Args:

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.words import joined
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_number, show_share
+from gpuplan.cli.formats.units import show_number
 from gpuplan.cli.tables.bill_tables import TOTAL, show_month_usd
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def invoice_headline(results: BillResults, invoice: InvoiceResults, running_h: f
     """
     below = [line.kind for line in invoice.lines if line.kind in BELOW]
     parts = [WORDS[kind] for kind in dict.fromkeys(reversed(below))]
-    with_below = f" with {_joined(parts)}" if parts else ""
+    with_below = f" with {joined(parts)}" if parts else ""
     text = (
         f"{_months(results)}: {_usd(invoice.charges_usd)} of charges "
         f"(invoice {_usd(invoice.billed_usd)}{with_below})."
@@ -126,7 +127,7 @@ def _different_types(invoice: InvoiceResults) -> str:
     if not billed or not logged or set(billed) & set(logged):
         return ""
     return (
-        f"as many hours, but of other GPUs: {_joined(billed)} by OpenCost, {_joined(logged)} in "
+        f"as many hours, but of other GPUs: {joined(billed)} by OpenCost, {joined(logged)} in "
         "the log (--sku NODE=TYPE says what a node has)"
     )
 
@@ -158,10 +159,6 @@ def _cents(usd: float) -> str:
 def _share(share: float) -> str:
     """Return a share in whole percent, below 1% with a digit more."""
     return f"{share:.0%}" if abs(share) >= 0.01 or not share else f"{share:.1%}"
-
-
-def _joined(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _named_days(days: Sequence[InvoiceDay]) -> str:
@@ -217,15 +214,6 @@ def _span(span: dict[str, Any]) -> str:
 def invoice_months_table(results: BillResults, invoice: InvoiceResults) -> Table:
     """Return the invoice by month, and what of its charges is explained."""
     rows = [fields_of(month) for month in results.months if month.lines]
-    shares = [
-        Column(f"{name}_share", header, _table_share)
-        for name, header in (
-            ("explained", "in the log"),
-            ("unused", "unused"),
-            ("other", "other services"),
-            ("not_in_log", "not in the log"),
-        )
-    ]
     if len(rows) > 1:
         rows.append(fields_of(invoice) | {"name": TOTAL})
     return table(
@@ -234,12 +222,13 @@ def invoice_months_table(results: BillResults, invoice: InvoiceResults) -> Table
         {"name": "month"},
         Column("billed_usd", "invoice", _cents),
         Column("charges_usd", "charges", _cents),
-        *shares,
+        {
+            "explained_share": "in the log",
+            "unused_share": "unused",
+            "other_share": "other services",
+            "not_in_log_share": "not in the log",
+        },
     )
-
-
-def _table_share(share: float | None) -> str:
-    return "-" if share is None else show_share(share)
 
 
 def lines_table(invoice: InvoiceResults, *, is_full: bool = False) -> Table:
@@ -275,7 +264,7 @@ def lines_table(invoice: InvoiceResults, *, is_full: bool = False) -> Table:
         {"what": "what", "name": "GPU or SKU"},
         Column("billed_usd", "billed", _cents),
         Column("effective_usd", "effective", _cents),
-        Column("share", "of charges", _table_share),
+        {"share": "of charges"},
     )
 
 

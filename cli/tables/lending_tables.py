@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gpuplan.cli.formats.report import Column, Table, table, value_of
+from gpuplan.analysis.base.words import joined
+from gpuplan.cli.formats.report import Column, StudyView, Table, table, value_of
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
-
-if TYPE_CHECKING:
-    from gpuplan.cli.documents.study_command import StudyView
 
 Row = Mapping[str, Any]
 ALIKE = 0.02
@@ -116,8 +114,8 @@ def _waiting(rows: Sequence[Row]) -> str:
         f"{wait} under {row['label']}{cost}"
         for row, wait, cost in zip(some, waits, costs, strict=True)
     ]
-    *first, last = texts if len(texts) <= MOST_SAID else (texts[0], texts[-1])
-    return f"High-priority jobs wait on average {', '.join(first)} and {last}."
+    shown = texts if len(texts) <= MOST_SAID else (texts[0], texts[-1])
+    return f"High-priority jobs wait on average {joined(shown)}."
 
 
 def _cost(added_s: float | None) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Shown, Table, table
-from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
+from gpuplan.cli.formats.units import show_about_usd, show_duration
 from gpuplan.planner.site.effects import SHORTER
 from gpuplan.planner.site.options import MET
 
@@ -191,9 +191,15 @@ def options_table(results: OptionsResults) -> Table:
         rows,
         {"option": "option"},
         Column("usd_per_month", "$/month", _signed_usd),
-        {"mean_wait_s": "mean wait", "error_s": "", "p95_wait_s": "P95 wait", "p95_error_s": ""},
-        {"p95_verdict": "", "target": "target" if results.targets else ""},
-        Column("burst_gpu_h_per_month", "burst GPU-h" if bursts else "", show_number),
+        {
+            "mean_wait_s": "mean wait",
+            "error_s": "",
+            "p95_wait_s": "P95 wait",
+            "p95_error_s": "",
+            "p95_verdict": "",
+            "target": "target" if results.targets else "",
+            "burst_gpu_h_per_month": "burst GPU-h" if bursts else "",
+        },
         Column("usd_per_wait_h_saved", "$/h saved", show_about_usd),
     )
 

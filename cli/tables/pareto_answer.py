@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
-from gpuplan.cli.formats.report import Column, Shown, Table
-from gpuplan.cli.formats.units import Precision, show_count, show_duration, show_number, significant
+from gpuplan.cli.formats.report import Column, Shown, Table, table
+from gpuplan.cli.formats.units import Precision, show_duration, show_number, significant
 from gpuplan.cli.tables.pareto_widths import shown_widths, widths_table
 from gpuplan.planner.frontier.model.format_gpus import usd_per_h
 from gpuplan.simkit.metrics import percentile
@@ -50,9 +50,7 @@ def restarts_of(study: FrontierStudy) -> str:
 
 def _budgets(study: FrontierStudy, precision: Precision) -> Table:
     """Return a row for today and one per budget."""
-    columns = tuple(_columns(study, precision))
     budgets = list(_rows(study, precision))
-    rows = [[row.get(column.key) for column in columns] for row in budgets]
     how = "in replay" if study.cluster is not None else "planned, not replayed"
     if study.cluster is not None and not study.is_mixed:
         how += f"; {restarts_of(study)}"
@@ -64,7 +62,7 @@ def _budgets(study: FrontierStudy, precision: Precision) -> Table:
     if not study.is_mixed and any(str(row.get("budget")).endswith("x") for row in budgets):
         load = show_number(study.frontier.load_gpus)
         title += f"; 1x: {load} GPUs, every job on one"
-    return Table(title, columns, rows, most=BUDGETS_SHOWN)
+    return table(title, budgets, *_columns(study, precision), most=BUDGETS_SHOWN)
 
 
 def today_jct(today: Today, precision: Precision) -> Shown:
@@ -76,9 +74,9 @@ def today_jct(today: Today, precision: Precision) -> Shown:
     return Shown(today.mean_jct_s, precision.duration(today.mean_jct_s))
 
 
-def _columns(study: FrontierStudy, precision: Precision) -> Iterator[Column]:
+def _columns(study: FrontierStudy, precision: Precision) -> Iterator[Column | dict[str, str]]:
     is_replayed = study.cluster is not None
-    yield Column("budget", "budget")
+    yield {"budget": "budget"}
     if not study.is_mixed:
         yield Column("gpus", "GPUs on average", precision.gpus)
     if study.prices:
@@ -89,9 +87,9 @@ def _columns(study: FrontierStudy, precision: Precision) -> Iterator[Column]:
     for name in study.frontier.prices:
         yield Column(f"gpus_{name}", f"{name} on average", precision.gpus)
         if is_replayed:
-            yield Column(f"peak_{name}", f"{name} at the peak", show_count)
+            yield {f"peak_{name}": f"{name} at the peak"}
     if is_replayed and not study.is_mixed:
-        yield Column("peak_gpus", "peak GPUs", show_count)
+        yield {"peak_gpus": "peak GPUs"}
         if study.today is not None:
             peak = f"{study.today.usage.peak_gpus:,.0f}"
             yield Column("within_mean_jct_s", f"mean JCT within {peak} GPUs", precision.duration)

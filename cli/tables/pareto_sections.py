@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.base.plain import fields_of
-from gpuplan.cli.formats.report import Column, Shown, Table
-from gpuplan.cli.formats.units import show_count, show_duration, show_ends, show_number, show_share
+from gpuplan.analysis.base.plain import fields_of, plain
+from gpuplan.cli.formats.report import Column, Shown, Table, table
+from gpuplan.cli.formats.units import show_count, show_duration, show_ends, show_share
 from gpuplan.cli.tables.pareto_widths import BUDGETS_SHOWN
 from gpuplan.planner.frontier.model.format_gpus import show_gpus
+from gpuplan.planner.frontier.uncertainty.bursts import FIGURES
 
 if TYPE_CHECKING:
     from gpuplan.planner.baselines import BaselineComparison, BaselinePoint
@@ -17,49 +20,29 @@ if TYPE_CHECKING:
     from gpuplan.planner.frontier.study import FrontierStudy
     from gpuplan.planner.frontier.uncertainty.bootstrap_bands import FrontierBand
     from gpuplan.planner.frontier.uncertainty.confidence import FrontierConfidence, Sensitivity
-    from gpuplan.planner.frontier.uncertainty.laws import Laws
+    from gpuplan.planner.frontier.uncertainty.laws import LawResults, Laws
 
 
 def laws_tables(laws: Laws) -> Iterator[Table]:
     """Yield one row per law: its least budget, and the mean JCT at the budgets of the study."""
     budgets = [point.budget_gpus for point in laws.laws[0].at[:BUDGETS_SHOWN]]
-    columns = (
-        Column("law", "speedup"),
+
+    def jct(place: int, law: LawResults) -> float | Shown:
+        jct_s = law.at[place].mean_jct_s
+        return Shown(None, "too few") if jct_s is None else jct_s
+
+    yield table(
+        "If jobs scale by another law: planned JCT at the same GPUs on average",
+        laws.laws,
+        Column("law", "speedup", read=attrgetter("name")),
         Column("min_budget_gpus", "least budget (GPUs)", show_gpus),
         *(
-            Column(f"mean_jct_s_{i}", f"JCT at {show_gpus(budget)}", show_duration)
-            for i, budget in enumerate(budgets)
+            Column(f"mean_jct_s_{i}", f"JCT at {show_gpus(gpus)}", show_duration, partial(jct, i))
+            for i, gpus in enumerate(budgets)
         ),
     )
-    rows = []
-    for law in laws.laws:
-        times = [point.mean_jct_s for point in law.at[:BUDGETS_SHOWN]]
-        cells = [Shown(None, "too few") if jct_s is None else jct_s for jct_s in times]
-        rows.append([law.name, law.min_budget_gpus, *cells])
-    title = "If jobs scale by another law: planned JCT at the same GPUs on average"
-    yield Table(title, columns, rows)
 
 
-BASELINE_COLUMNS = (
-    Column("baseline", "baseline"),
-    Column("knob", "setting"),
-    Column("rented_gpus", "rented GPUs", show_gpus),
-    Column("mean_jct_s", "mean JCT", show_duration),
-    Column("p95_jct_s", "P95 JCT", show_duration),
-    Column("peak_gpus", "peak GPUs", show_count),
-    Column("planned_mean_jct_s", "plan's mean JCT", show_duration),
-    Column("planned_p95_jct_s", "plan's P95 JCT", show_duration),
-    Column("jct_saving", "plan saves", show_share),
-)
-WEIGHTED_COLUMNS = (
-    *BASELINE_COLUMNS[:4],
-    Column("weighted_mean_jct_s", "weighted", show_duration),
-    Column("peak_gpus", "peak GPUs", show_count),
-    Column("planned_mean_jct_s", "plan's mean JCT", show_duration),
-    Column("planned_weighted_mean_jct_s", "plan's weighted", show_duration),
-    Column("jct_saving", "plan saves", show_share),
-)
-"""Columns if classes have weights; P95 is then in JSON only."""
 KNOBS = {"GPUs per job": "{:g} a job", "GPUs of the cluster": "{:,.0f} GPUs"}
 
 
@@ -75,46 +58,46 @@ def section_tables(study: FrontierStudy, *, requested_only: bool = False) -> Ite
 
 def _baselines(comparison: BaselineComparison) -> Iterator[Table]:
     """Yield one row per baseline and value of its knob."""
-    columns = WEIGHTED_COLUMNS if comparison.weighted else BASELINE_COLUMNS
-    rows = [[_cell(point, column.key) for column in columns] for point in comparison.points]
-    title = (
+    # With weights P95 is in JSON only.
+    name, header = ("weighted_mean", "weighted") if comparison.weighted else ("p95", "P95 JCT")
+    yield table(
         "Baselines on the same jobs, vs. the replayed plan that rents no more GPUs; setting: GPUs "
-        "per job, GPUs of a cluster or target efficiency"
+        "per job, GPUs of a cluster or target efficiency",
+        [
+            {f"planned_{key}": value for key, value in plain(point.planned or {}).items()}
+            | fields_of(point)
+            | {"knob": _knob(point), "jct_saving": point.jct_saving}
+            for point in comparison.points
+        ],
+        {"baseline": "baseline", "knob": "setting"},
+        Column("rented_gpus", "rented GPUs", show_gpus),
+        {"mean_jct_s": "mean JCT", f"{name}_jct_s": header},
+        Column("peak_gpus", "peak GPUs", show_count),
+        {
+            "planned_mean_jct_s": "plan's mean JCT",
+            f"planned_{name}_jct_s": f"plan's {header}",
+        },
+        Column("jct_saving", "plan saves", show_share),
     )
-    yield Table(title, columns, rows)
 
 
-def _cell(point: BaselinePoint, key: str) -> Any:
-    if key == "knob":
-        return Shown(point.knob, _knob(point))
-    if key == "jct_saving":
-        return point.jct_saving
-    if key.startswith("planned_") and key != "planned_weighted_mean_jct_s":
-        planned = point.planned
-        return None if planned is None else getattr(planned, key.removeprefix("planned_"))
-    return fields_of(point)[key]
-
-
-def _knob(point: BaselinePoint) -> str:
-    if point.knob is None:
-        return ""
-    unit = point.knob_is
-    return KNOBS[unit].format(point.knob) if unit in KNOBS else f"target {point.knob:.0%}"
-
-
-MARK_COLUMNS = (
-    Column("name", "known point"),
-    Column("gpus", "GPUs", show_gpus),
-    Column("mean_jct_s", "mean JCT", show_duration),
-    Column("optimal_mean_jct_s", "optimum at the same GPUs", show_duration),
-    Column("optimal_gpus", "GPUs for the same JCT", show_gpus),
-)
+def _knob(point: BaselinePoint) -> Shown:
+    unit, text = point.knob_is, ""
+    if point.knob is not None:
+        text = KNOBS[unit].format(point.knob) if unit in KNOBS else f"target {point.knob:.0%}"
+    return Shown(point.knob, text)
 
 
 def _marks(references: ReferencePoints) -> Iterator[Table]:
     """Yield one row per known point."""
-    rows = [[getattr(row, column.key) for column in MARK_COLUMNS] for row in references.points]
-    yield Table("Known points (--mark) vs. the planned optimum", MARK_COLUMNS, rows)
+    yield table(
+        "Known points (--mark) vs. the planned optimum",
+        references.points,
+        {"name": "known point"},
+        Column("gpus", "GPUs", show_gpus),
+        {"mean_jct_s": "mean JCT", "optimal_mean_jct_s": "optimum at the same GPUs"},
+        Column("optimal_gpus", "GPUs for the same JCT", show_gpus),
+    )
 
 
 def _bands(bands: FrontierConfidence) -> Iterator[Table]:
@@ -155,34 +138,33 @@ def _sensitivity(sensitivity: Sensitivity) -> Iterator[Table]:
     less, more = speedup.all_less, speedup.all_more
     worst, share = speedup.worst_class, show_share(speedup.error)
     sign = "less" if worst.error < 0 else "more"
-    yield Table(
+    cases = (
+        ("as planned", plan.mean_jct_s, plan.used),
+        ("all less", less.mean_jct_s, less.used_gpus),
+        ("all more", more.mean_jct_s, more.used_gpus),
+        (f"{worst.job_class} {sign}", worst.mean_jct_s, worst.used_gpus),
+        ("worst mix of both", speedup.worst_mean_jct_s, speedup.worst_used_gpus),
+    )
+    yield table(
         f"If each added GPU speeds jobs up {share} less or more: the plan at "
         f"{show_gpus(plan.budget)} GPUs",
-        (
-            Column("case", "speedups"),
-            Column("mean_jct_s", "mean JCT", show_duration),
-            Column("used_gpus", "used GPUs", show_gpus),
-        ),
-        [
-            ("as planned", plan.mean_jct_s, plan.used),
-            ("all less", less.mean_jct_s, less.used_gpus),
-            ("all more", more.mean_jct_s, more.used_gpus),
-            (f"{worst.job_class} {sign}", worst.mean_jct_s, worst.used_gpus),
-            ("worst mix of both", speedup.worst_mean_jct_s, speedup.worst_used_gpus),
-        ],
+        [{"case": case, "mean_jct_s": jct, "used_gpus": gpus} for case, jct, gpus in cases],
+        {"case": "speedups", "mean_jct_s": "mean JCT"},
+        Column("used_gpus", "used GPUs", show_gpus),
     )
     bursts = sensitivity.bursts
-    columns = (
-        Column("scv", "burstiness (squared CV of inter-arrival times)", show_number),
-        Column("mean_jct_s", "mean JCT", show_duration),
-        Column("p95_jct_s", "P95 JCT", show_duration),
+    yield table(
+        f"If arrivals are burstier at the same rate (mean of {bursts.replicas} replays)",
+        [{name: getattr(point, name).value for name in FIGURES} for point in bursts.points],
+        {
+            "scv": "burstiness (squared CV of inter-arrival times)",
+            "mean_jct_s": "mean JCT",
+            "p95_jct_s": "P95 JCT",
+        },
         Column("rented_gpus", "rented GPUs", show_gpus),
         Column("peak_gpus", "peak GPUs", show_count),
-        Column("above_cap_share", f"time above {bursts.cap_gpus:,.0f} GPUs", show_share),
+        {"above_cap_share": f"time above {bursts.cap_gpus:,.0f} GPUs"},
     )
-    rows = [[getattr(point, column.key).value for column in columns] for point in bursts.points]
-    title = f"If arrivals are burstier at the same rate (mean of {bursts.replicas} replays)"
-    yield Table(title, columns, rows)
 
 
 TABLES: dict[str, Callable[[Any], Iterator[Table]]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_count, show_number, significant
+from gpuplan.cli.formats.units import show_count, significant
 from gpuplan.planner.frontier.slowdown import MUCH
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def slower_tables(study: FrontierStudy, *, most: int | None = None) -> tuple[Tab
             Column("slower_gpu_h", "GPU-hours", show_count),
             Column("much_slower_jobs", f"over {MUCH:g} times", show_count),
             Column("much_slower_gpu_h", "GPU-hours", show_count),
-            Column("most_times", "at most, times", show_number),
+            {"most_times": "at most, times"},
             most=most,
         ),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.cli.formats.report import Column, Shown, Table, shapes_table, timeline_row
+from gpuplan.cli.formats.report import Column, Shown, Table, shapes_table, table, timeline_row
 from gpuplan.cli.formats.units import show_count, show_duration, show_share, show_usd
 from gpuplan.cli.tables.pareto_widths import shown_widths, widths_table
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 BEST = "the best trade-off"
 """What people call the knee of the frontier."""
 STEPS = {"gpu": "next GPU", "1pct": "+1% of GPUs", "100_usd_month": "next $100 a month"}
+REPLAYED = ("mean_jct_s", "p95_jct_s", "rented_gpu_h", "rented_gpus", "peak_gpus")
+"""Figures of a replay that CSV has of each budget."""
 IN_GPUS = Column("budget_gpus", "budget (GPUs)", show_gpus)
 IN_DOLLARS = Column("budget_usd_per_h", "budget ($/h)", show_usd)
 
@@ -52,7 +54,6 @@ def _called(study: FrontierStudy, point: Point) -> str:
 def points_table(study: FrontierStudy) -> Table:
     """Return one row per budget; on one GPU type its CSV also has the replay."""
     rows = []
-    columns = tuple(_columns(study))
     for point in study.points:
         row = fields_of(point)
         row |= {f"used_gpus_{name}": gpus for name, gpus in point.gpus.items()}
@@ -64,7 +65,7 @@ def points_table(study: FrontierStudy) -> Table:
         if point.replayed is not None:
             replayed = fields_of(point.replayed)
             row |= {f"replayed_{key}": value for key, value in replayed.items()}
-        rows.append([row[column.key] for column in columns])
+        rows.append(row)
     title = "What each budget buys"
     if not study.is_exact:
         title += f" by --method {study.method}, vs. the optimum"
@@ -72,10 +73,10 @@ def points_table(study: FrontierStudy) -> Table:
         title += f", at {study.priced}"
     if study.ends:
         title += f"; the columns after the JCTs are at {study.speedup.name}"
-    return Table(title, columns, rows)
+    return table(title, rows, *_columns(study))
 
 
-def _columns(study: FrontierStudy) -> Iterator[Column]:
+def _columns(study: FrontierStudy) -> Iterator[Column | dict[str, str]]:
     is_mixed, weighted = study.is_mixed, study.frontier.is_weighted
     if is_mixed:
         yield IN_DOLLARS
@@ -86,71 +87,73 @@ def _columns(study: FrontierStudy) -> Iterator[Column]:
         if study.price is not None:
             yield Column("usd_per_month", "$/month", show_usd)
     if any(point.target_jct_s is not None for point in study.points):
-        yield Column("target_jct_s", "requested")
+        yield {"target_jct_s": "requested"}
     if study.ends:  # space for the range of speedups
         low, high = (model.name for model in study.speedup.ends or ())
         yield Column("mean_jct_s_at_low_end", f"JCT at {low}", show_duration)
-        yield Column("mean_jct_s", f"JCT at {study.speedup.name}", show_duration)
+        yield {"mean_jct_s": f"JCT at {study.speedup.name}"}
         yield Column("mean_jct_s_at_high_end", f"JCT at {high}", show_duration)
     else:
-        yield Column("mean_jct_s", "mean JCT", show_duration)
+        yield {"mean_jct_s": "mean JCT"}
     if weighted:
-        yield Column("weighted_mean_jct_s", "weighted", show_duration)
+        yield {"weighted_mean_jct_s": "weighted"}
     if not study.is_exact:
-        yield Column("optimal_mean_jct_s", "optimum", show_duration)
+        yield {"optimal_mean_jct_s": "optimum"}
     for name in study.frontier.prices:
         yield Column(f"used_gpus_{name}", f"{name} (GPUs)", show_gpus)
     if not (study.ends or is_mixed):
-        yield Column("mean_jct_over_one_gpu", "% of 1-GPU JCT", show_share)
+        yield {"mean_jct_over_one_gpu": "% of 1-GPU JCT"}
         yield Column("used_gpus", "used (GPUs)", show_gpus)
     if not is_mixed:  # with both a weighted mean and a range of speedups it is in CSV only
-        yield Column("utilization", "" if weighted and study.ends else "efficiency", show_share)
+        yield {"utilization": "" if weighted and study.ends else "efficiency"}
     if study.is_exact:
         step = study.step()
-        yield Column(f"next_{step}_saves_s", f"{STEPS[step]} saves", show_duration)
-    yield Column("rounded_mean_jct_s", "JCT without splits", show_duration)
+        yield {f"next_{step}_saves_s": f"{STEPS[step]} saves"}
+    yield {"rounded_mean_jct_s": "JCT without splits"}
     if study.cluster is not None and not is_mixed:
-        for key in ("mean_jct_s", "p95_jct_s", "rented_gpu_h", "rented_gpus", "peak_gpus"):
-            yield Column(f"replayed_{key}", "")
+        yield {f"replayed_{key}": "" for key in REPLAYED}
 
 
 def _replays(study: FrontierStudy, cluster: RentedCluster) -> Table:
     """Return one row per budget: planned next to replayed results."""
-    columns = tuple(_replay_columns(study, cluster))
-    rows = [
-        [row[column.key] for column in columns]
-        for row in (_row(study, p, p.replayed) for p in study.points if p.replayed is not None)
-    ]
     peak = "; peak (times mean)" if study.is_mixed else ""
-    return Table(f"Replayed at recorded arrivals; {rented(cluster)}{peak}", columns, rows)
+    return table(
+        f"Replayed at recorded arrivals; {rented(cluster)}{peak}",
+        [_row(study, p, p.replayed) for p in study.points if p.replayed is not None],
+        *_replay_columns(study, cluster),
+    )
 
 
-def _replay_columns(study: FrontierStudy, cluster: RentedCluster) -> Iterator[Column]:
+def _replay_columns(
+    study: FrontierStudy, cluster: RentedCluster
+) -> Iterator[Column | dict[str, str]]:
     yield IN_DOLLARS if study.is_mixed else IN_GPUS
-    yield Column("planned_mean_jct_s", "mean JCT planned", show_duration)
-    yield Column("mean_jct_s", "mean JCT replayed", show_duration)
-    yield Column("planned_p95_jct_s", "P95 JCT planned", show_duration)
-    yield Column("p95_jct_s", "P95 JCT replayed", show_duration)
+    yield {
+        "planned_mean_jct_s": "mean JCT planned",
+        "mean_jct_s": "mean JCT replayed",
+        "planned_p95_jct_s": "P95 JCT planned",
+        "p95_jct_s": "P95 JCT replayed",
+    }
     if study.is_mixed:
-        yield Column("rented_usd_per_h", "rented ($/h)", show_usd)
-        yield Column("billed_usd_per_h", "billed ($/h)", show_usd)
-        yield Column("node_rounding_usd_per_h", "", show_usd)
-        for name in study.frontier.prices:
-            yield Column(f"peak_gpus_{name}", f"peak {name} (GPUs)")
+        yield {"rented_usd_per_h": "rented ($/h)", "billed_usd_per_h": "billed ($/h)"}
+        yield {"node_rounding_usd_per_h": ""}
+        yield {f"peak_gpus_{name}": f"peak {name} (GPUs)" for name in study.frontier.prices}
         return
     yield Column("planned_gpu_h", "GPU-h planned", show_count)
     yield Column("rented_gpu_h", "GPU-h rented", show_count)
-    yield Column("peak_gpus", "peak GPUs (times mean)")
+    yield {"peak_gpus": "peak GPUs (times mean)"}
     if cluster.node_gpus > 1:
-        yield Column("node_rounding_gpus", "whole nodes (GPUs)")
-    if cluster.max_gpus is not None:
-        yield _above(cluster.max_gpus)
+        yield {"node_rounding_gpus": "whole nodes (GPUs)"}
+    yield _above(cluster)
     if study.price is not None:
         yield Column("billed_usd_per_month", "$/month billed", show_usd)
 
 
-def _above(max_gpus: int) -> Column:
-    return Column("above_max_gpus", f"time above {max_gpus:,} GPUs: planned, replayed")
+def _above(cluster: RentedCluster) -> dict[str, str]:
+    """Return the column of how often a limit binds; none without a limit."""
+    if cluster.max_gpus is None:
+        return {}
+    return {"above_max_gpus": f"time above {cluster.max_gpus:,} GPUs: planned, replayed"}
 
 
 def _row(study: FrontierStudy, point: Point, replayed: ReplayedPlan) -> dict[str, Any]:
@@ -190,30 +193,31 @@ def rented(cluster: RentedCluster) -> str:
 
 def _replays_by_type(study: FrontierStudy, cluster: RentedCluster) -> Table:
     """Return one row per budget and type: what whole nodes cost, and how often a limit binds."""
-    columns = [
-        IN_DOLLARS,
-        Column("gpu_type", "type"),
-        Column("rented_gpus", "rented GPUs", show_gpus),
+    whole_nodes = {
+        "node_rounding_gpus": "whole nodes (GPUs)",
+        "node_rounding_usd_per_h": "whole nodes ($/h)",
+    }
+    rows = [
+        {
+            "budget_usd_per_h": point.budget_usd_per_h,
+            "gpu_type": name,
+            "rented_gpus": jobs.rented_gpus,
+            "node_rounding_usd_per_h": study.frontier.prices[name] * jobs.node_rounding_gpus,
+            **_limits(jobs),
+        }
+        for point in study.points
+        if point.replayed is not None
+        for name, jobs in point.replayed.by_type.items()
     ]
-    if cluster.node_gpus > 1:
-        columns += [
-            Column("node_rounding_gpus", "whole nodes (GPUs)"),
-            Column("node_rounding_usd_per_h", "whole nodes ($/h)", show_usd),
-        ]
-    if cluster.max_gpus is not None:
-        columns.append(_above(cluster.max_gpus))
-    rows = []
-    for point in study.points:
-        for name, jobs in ({} if point.replayed is None else point.replayed.by_type).items():
-            row = {
-                "budget_usd_per_h": point.budget_usd_per_h,
-                "gpu_type": name,
-                "rented_gpus": jobs.rented_gpus,
-                "node_rounding_usd_per_h": study.frontier.prices[name] * jobs.node_rounding_gpus,
-                **_limits(jobs),
-            }
-            rows.append([row[column.key] for column in columns])
-    return Table("The replays by GPU type", tuple(columns), rows)
+    return table(
+        "The replays by GPU type",
+        rows,
+        IN_DOLLARS,
+        {"gpu_type": "type"},
+        Column("rented_gpus", "rented GPUs", show_gpus),
+        whole_nodes if cluster.node_gpus > 1 else {},
+        _above(cluster),
+    )
 
 
 def _over_time(study: FrontierStudy, point: Point, replayed: ReplayedPlan) -> Table:

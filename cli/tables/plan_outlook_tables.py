@@ -13,7 +13,6 @@ from gpuplan.cli.formats.units import (
     show_duration,
     show_number,
     show_price,
-    show_share,
 )
 
 if TYPE_CHECKING:
@@ -214,8 +213,7 @@ def cheaper_table(results: PlanResults) -> Table:
         "Cheaper plans, and their price in time",
         results.outlook.cheaper,
         Column("allow", "allow", read=allowing),
-        {"usd_per_month": "$/month"},
-        Column("mean_time_s", "mean time", show_duration),
+        {"usd_per_month": "$/month", "mean_time_s": "mean time"},
         Column("slowest_times", "slowest class", read=slowest),
     )
 
@@ -241,7 +239,7 @@ def growth_table(results: PlanResults) -> Table:
         Column("growth_share", "growth", show_growth),
         {"usd_per_month": "$/month", "best_usd_per_month": "$/month, best"},
         Column("best_committed", "best commitment", read=committed),
-        Column("regret_share", "extra", show_share),
+        {"regret_share": "extra"},
     )
 
 
@@ -255,9 +253,11 @@ def assumptions_table(results: PlanResults) -> Table:
         "If an assumption is wrong: this plan may break its bounds then, the best one keeps them",
         results.outlook.assumptions,
         Column("assumption", "if", read=assumption),
-        {"usd_per_month": "this plan, $/month"},
-        Column("mean_time_s", "mean time", show_duration),
-        {"best_usd_per_month": "best plan, $/month"},
+        {
+            "usd_per_month": "this plan, $/month",
+            "mean_time_s": "mean time",
+            "best_usd_per_month": "best plan, $/month",
+        },
     )
 
 

@@ -171,7 +171,7 @@ def cost_steps_table(results: PlanResults) -> Table:
         "From the program to the replay",
         results.cost_steps,
         Column("name", "with", lambda name: STEPS[name][0]),
-        Column("usd_per_month", "$/month", show_about_usd),
+        {"usd_per_month": "$/month"},
         Column("change_usd_per_month", "change", read=change),
     )
 
@@ -211,11 +211,13 @@ def caps_table(results: PlanResults) -> Table:
     return table(
         "With at most so many GPUs, replayed until the last job ends",
         results.caps,
-        Column("gpus", "GPUs", show_number),
-        Column("usd_per_month", "$/month", show_about_usd),
-        Column("mean_time_s", "mean time", show_duration),
-        Column("mean_wait_s", "mean wait", show_duration),
-        Column("p95_wait_s", "P95 wait", show_duration),
+        {
+            "gpus": "GPUs",
+            "usd_per_month": "$/month",
+            "mean_time_s": "mean time",
+            "mean_wait_s": "mean wait",
+            "p95_wait_s": "P95 wait",
+        },
         Column("is_chosen", "answer", lambda is_chosen: "this plan" if is_chosen else ""),
     )
 
@@ -225,7 +227,5 @@ def spot_table(results: PlanResults) -> Table:
     return table(
         "If spot GPUs are lost more or less often, replayed",
         results.spot_replays,
-        {"name": "losses"},
-        Column("usd_per_month", "$/month", show_about_usd),
-        Column("mean_time_s", "mean time", show_duration),
+        {"name": "losses", "usd_per_month": "$/month", "mean_time_s": "mean time"},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.base.words import counted, joined, listed
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.units import (
     show_about_usd,
@@ -24,8 +24,6 @@ from gpuplan.cli.tables.plan_replay_tables import (
 from gpuplan.planner.frontier.budget import parse_budgets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
     from gpuplan.planner.requests.plan import PurchaseRequest
     from gpuplan.planner.studies.plan_results import PlanClass, PlanResults
@@ -49,8 +47,7 @@ def levers_table(results: PlanResults) -> Table:
         f"{show_about_usd(results.program_usd_per_month)} with all",
         results.levers,
         Column("name", "lever", lambda name: LEVERS.get(name, name)),
-        Column("without_usd_per_month", "plan without it", show_about_usd),
-        Column("alone_usd_per_month", "it alone", show_about_usd),
+        {"without_usd_per_month": "plan without it", "alone_usd_per_month": "it alone"},
     )
 
 
@@ -59,7 +56,7 @@ def program_table(results: PlanResults, rounding_share: float) -> Table:
     return table(
         "The program: jobs start at once, and classes split evenly",
         (results,),
-        Column("program_usd_per_month", "$/month", show_about_usd),
+        {"program_usd_per_month": "$/month"},
         Column(
             "rounding_share", "whole nodes", lambda share: f"{share:+.2%}", lambda _: rounding_share
         ),
@@ -83,9 +80,9 @@ def classes_table(results: PlanResults) -> Table:
             "gpu_type": "GPU" if any(row.gpu_type for row in results.classes) else "",
             "width_bucket": "GPUs per job",
             "jobs": "jobs",
+            "recorded_time_s": "time today",
+            "mean_time_s": "planned",
         },
-        Column("recorded_time_s", "time today", show_duration),
-        Column("mean_time_s", "planned", show_duration),
         Column("routes", "runs on", read=routes),
     )
 
@@ -99,7 +96,7 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     ]
     terms = _terms(results)
     owned = sum(use.gpus for use in results.markets if use.name == "owned")
-    commit = f"Commit to {_and(bought)}" if bought else "Commit to no GPU"
+    commit = f"Commit to {joined(bought, most=MOST_NAMED)}" if bought else "Commit to no GPU"
     recorded = results.recorded_committed_gpus
     if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
         of_all = " of all types" if len({use.gpu_type for use in results.markets}) > 1 else ""
@@ -163,15 +160,7 @@ def _terms(results: PlanResults) -> str:
         price = "" if usd is None else f" at {show_price(usd)}"
         of_type = f" ({gpu_type})" if len(terms) > 1 and gpu_type else ""
         words.append(f"{term_words(term or '')}{price}{of_type}")
-    return f" for {_and(words)}" if words else ""
-
-
-def _and(names: Sequence[str]) -> str:
-    """Return ``1 A100, 2 H100 and 3 T4``."""
-    if len(names) > MOST_NAMED:
-        return listed(names, MOST_NAMED)
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+    return f" for {joined(words, most=MOST_NAMED)}" if words else ""
 
 
 def over_budget(results: PlanResults, budget: str) -> str:

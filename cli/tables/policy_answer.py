@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.words import joined
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import (
@@ -143,7 +144,7 @@ def _names(rows: Sequence[Row], *, labels: bool) -> str:
     names = list(dict.fromkeys(row["label" if labels else "name"] for row in rows))
     if len(names) > MOST_NAMES:
         return f"{', '.join(names[: MOST_NAMES - 1])} and {len(names) - MOST_NAMES + 1} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return joined(names)
 
 
 def _spaced(label: str) -> str:

@@ -8,21 +8,24 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.words import joined
 from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.group_waits import with_group_waits
 from gpuplan.cli.tables.lending_tables import with_lending
 from gpuplan.cli.tables.policy_answer import AS_TODAY, answer_table, answer_text
 from gpuplan.cli.tables.price_notes import price_notes
-from gpuplan.cli.tables.unranked_text import not_ranked
+from gpuplan.planner.policies.quota_settings import has_quotas
 
 if TYPE_CHECKING:
-    from gpuplan.cli.documents.study_command import StudyView
+    from gpuplan.cli.formats.report import StudyView
+    from gpuplan.planner.compare import PolicyComparison, PolicyOutcome
     from gpuplan.planner.studies.compare import CompareAnswer
     from gpuplan.planner.studies.policy_prices import PricedPolicies
     from gpuplan.planner.studies.replay import ReplayInputs
     from gpuplan.planner.studies.simulate import SimulateAnswer
 
+MOST_NAMES = 3
 ON_TODAYS_BASIS = (
     "dollars a month of today's GPUs under a policy are today's bill, with GPU-hours more or fewer "
     "at the mean pay-per-use price; cost, and $/month in other tables, are of all GPUs of the "
@@ -86,3 +89,53 @@ def first_submission(replayed: ReplayInputs) -> datetime | None:
     """Return when the first job was submitted; None where the trace has no calendar."""
     first_us = replayed.jobs.first_submit_us
     return None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
+
+
+def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
+    """Return why policies are not ranked, one sentence each; nothing where all are."""
+    outcomes, texts = comparison.outcomes, []
+    loops = [run for run in outcomes if run.loop]
+    for run in loops:
+        what = run.loop.partition(";")[0]
+        rest = ", so it is not ranked" if len(outcomes) > 1 else ", so its times say little"
+        texts.append(f"{run.label} ends in {what}{rest}.")
+    if comparison.pooled:
+        texts.append(_pooled(outcomes, comparison.pooled))
+    if comparison.of_site_size:
+        texts.append(_of_site_size(comparison))
+    return tuple(texts)
+
+
+def _pooled(outcomes: Sequence[PolicyOutcome], pooled: Sequence[PolicyOutcome]) -> str:
+    """Return that some policies pool GPUs that others keep apart, and how to compare them."""
+    kept = next(run for run in outcomes if run.apart)
+    gpus = " and ".join(f"{gpus:,} {kind}" for kind, gpus in kept.apart.items())
+    kind, of_kind = next(iter(kept.apart.items()))
+    names = list(dict.fromkeys(run.name for run in pooled))
+    runs = "runs" if len(names) == 1 else "run"
+    most = max(run.results.gpus for run in pooled)
+    of_site = list(dict.fromkeys(run.name for run in pooled if has_quotas(run.settings)))
+    steps = [] if len(kept.apart) == 1 else [f"--where \"gpu_type = '{kind}'\""]
+    if len(of_site) < len(names):
+        steps.append(f"--gpus {of_kind}")
+    without = f"without {joined(of_site, most=MOST_NAMES)}" if of_site else ""
+    return (
+        f"None is called the fastest: {kept.name} keeps jobs to {gpus}, and "
+        f"{joined(names, most=MOST_NAMES)} {runs} any job on any of {most:,} GPUs, "
+        "which alone shortens waits. One type at a time: "
+        f"{', '.join(filter(None, (' '.join(steps), without)))}."
+    )
+
+
+def _of_site_size(comparison: PolicyComparison) -> str:
+    """Return that a size does not apply to policies that have that of a site."""
+    runs = {run.name: run.results.gpus for run in comparison.of_site_size}
+    gpus = joined([f"{gpus:,}" for gpus in dict.fromkeys(runs.values())])
+    names = joined(list(runs), most=MOST_NAMES)
+    lead = "" if comparison.pooled else "None is called the fastest: "
+    options = joined(list(comparison.sizes), most=MOST_NAMES)
+    return (
+        f"{lead}{options} {'does' if len(comparison.sizes) == 1 else 'do'} not apply to {names}, "
+        f"which {'runs' if len(runs) == 1 else 'run'} on the {gpus} GPUs of --site. On equal GPUs: "
+        f"--gpus {next(iter(runs.values()))}, or a --site with other nodes."
+    )

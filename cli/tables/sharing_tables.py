@@ -84,7 +84,7 @@ def coscaling_tables(study: CoscalingResults) -> tuple[Table, ...]:
         COLD_STARTS,
         Column("peak_demand_over_capacity", "peak / capacity", show_ratio),
         Column("longest_overload_s", "longest overload (s)", show_count),
-        Column("instance_s", ""),
+        {"instance_s": ""},
     )
     tables = [policies, services]
     if len(study.outcomes) > 1:

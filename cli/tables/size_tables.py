@@ -20,8 +20,7 @@ from gpuplan.cli.tables.fidelity_text import contradiction
 from gpuplan.planner.site.fidelity import SITE_RULES, UNKNOWN
 
 if TYPE_CHECKING:
-    from gpuplan.planner.studies.size import SizeAnswer
-    from gpuplan.planner.studies.size_results import SizePoint, SizePool, SizeResults
+    from gpuplan.planner.studies.size_results import SizeAnswer, SizePoint, SizePool, SizeResults
 
 MOST_CURVES = 2
 """GPU types whose curves the headline has room for."""

@@ -9,7 +9,7 @@ from typing import Any
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_share, significant
-from gpuplan.cli.tables.bill_tables import SMALL, TOTAL
+from gpuplan.cli.tables.bill_tables import SMALL, TOTAL, show_whole_usd
 from gpuplan.planner.money.bill import IDLE
 from gpuplan.planner.money.spend.results import SpendModelResult, SpendResults, SpendRow
 from gpuplan.planner.money.spend_request import SPEND_MODELS
@@ -125,7 +125,7 @@ def spend_table(results: SpendResults, *, is_full: bool = False) -> Table:
     columns: list[Column] = []
     for month in months:
         columns += [
-            Column(month, month, _whole_usd),
+            Column(month, month, show_whole_usd),
             Column(f"{month} interval", f"{results.level:.0%} interval"),
         ]
     count = len(results.totals)
@@ -134,7 +134,7 @@ def spend_table(results: SpendResults, *, is_full: bool = False) -> Table:
         rows,
         {"label": results.by},
         *columns,
-        Column("usd", f"{count} months" if count > 1 else "", _whole_usd),
+        Column("usd", f"{count} months" if count > 1 else "", show_whole_usd),
     )
 
 
@@ -160,10 +160,6 @@ def _ends(low: float, high: float) -> str:
     return f"{significant(low / 1000, 3):g}k to {significant(high / 1000, 3):g}k"
 
 
-def _whole_usd(usd: float | None) -> str:
-    return "-" if usd is None else f"{usd:,.0f}"
-
-
 def spend_rows_table(results: SpendResults) -> Table:
     """Return one row per month and label, then the total of each month."""
     rows = [
@@ -178,9 +174,9 @@ def spend_rows_table(results: SpendResults) -> Table:
         "Month by month",
         rows,
         {"month": "month", "label": results.by},
-        Column("usd", "$", _whole_usd),
-        Column("low", f"{level} low", _whole_usd),
-        Column("high", f"{level} high", _whole_usd),
+        Column("usd", "$", show_whole_usd),
+        Column("low", f"{level} low", show_whole_usd),
+        Column("high", f"{level} high", show_whole_usd),
     )
 
 
@@ -193,7 +189,7 @@ def models_table(results: SpendResults) -> Table:
             errors = (row for row in model.ahead if row.months_ahead == step)
             return next((row.mean_absolute_error_usd for row in errors), None)
 
-        return Column(f"error_{step}_usd", f"{step} ahead", _whole_usd, read)
+        return Column(f"error_{step}_usd", f"{step} ahead", show_whole_usd, read)
 
     tested = len([row for row in results.backtest if row.model == results.model])
     return table(
@@ -203,9 +199,9 @@ def models_table(results: SpendResults) -> Table:
         results.models,
         Column("model", "model", read=lambda model: model.name),
         Column("about", "forecast", read=lambda model: SPEND_MODELS[model.name]),
-        Column("mean_absolute_error_usd", "error" if tested else "", _whole_usd),
+        Column("mean_absolute_error_usd", "error" if tested else "", show_whole_usd),
         *map(error, ahead),
-        Column("usd", "next months", _whole_usd, _whole),
+        Column("usd", "next months", show_whole_usd, _whole),
         Column("is_chosen", "chosen", lambda is_chosen: "yes" if is_chosen else ""),
     )
 
@@ -225,8 +221,8 @@ def backtest_table(results: SpendResults) -> Table:
             "target": "month",
             "months_ahead": "ahead",
         },
-        Column("forecast_usd", "forecast $", _whole_usd),
-        Column("actual_usd", "actual $", _whole_usd),
+        Column("forecast_usd", "forecast $", show_whole_usd),
+        Column("actual_usd", "actual $", show_whole_usd),
         Column("error_usd", "error $", lambda usd: f"{usd:+,.0f}"),
     )
 
@@ -237,8 +233,8 @@ def history_table(results: SpendResults) -> Table:
         "The bill so far" + (" (* part of a month)" if _has_parts(results) else ""),
         results.history,
         Column("month", "month", read=lambda month: month.name + "*" * month.is_partial),
-        Column("usd", "$", _whole_usd),
-        Column("idle_usd", "idle $", _whole_usd),
+        Column("usd", "$", show_whole_usd),
+        Column("idle_usd", "idle $", show_whole_usd),
     )
 
 

@@ -93,8 +93,7 @@ def _points(sweep: Sweep, marked_s: float | None) -> Table:
         rows,
         *grid_columns(sweep),
         Column("", "threshold", read=itemgetter("threshold")),
-        {"policy": "", "threshold_s": ""},
-        Column("cost_usd", "cost"),
+        {"policy": "", "threshold_s": "", "cost_usd": "cost"},
         Column("usd_per_month", "$/month", show_usd),
         {
             "mean_jct_s": "mean JCT",

@@ -17,6 +17,9 @@ from gpuplan.cli.formats.units import (
     show_share,
 )
 from gpuplan.cli.tables.quota_tables import quota_tables
+from gpuplan.planner.site.change_effects import LEAST_WAIT_S
+from gpuplan.planner.site.effects import LONGER, NO_CHANGE
+from gpuplan.planner.twin.score import shown_alike
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.change_effects import ChangeEffect, SplitJobs, WhatIfResults
@@ -39,8 +42,6 @@ def show_signed(seconds: float) -> str:
 
 def calibration_headline(calibration: CalibrateResults) -> str:
     """Return the answer in a sentence, and another one where only a part of the log is replayed."""
-    from gpuplan.planner.twin.score import shown_alike
-
     score, floor, work = calibration.score, calibration.noise_floor, calibration.work
     part = (
         f" Only the last {work.jobs.id.size:,} jobs of the log are replayed; --all-jobs takes all "
@@ -157,8 +158,8 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
         text = f"{change.name}: {lost}{_moves(*whole)}."
         if change.split is not None:
             text += _split_jobs(change.split)
-        if told := _groups_that_change(groups):
-            text += f" {told}"
+        if sentence := _groups_that_change(groups):
+            text += f" {sentence}"
         if strict:
             text += _could_change([whole, *groups])
         if change.given_up is not None and abs(change.given_up) >= LEAST_GIVEN_UP:
@@ -241,8 +242,6 @@ def _figures(change: ChangeEffect) -> list[tuple[_Figure, _Figure]]:
 
 def _group_figures(group: GroupEffect) -> tuple[_Figure, _Figure]:
     """Return the effects on the mean and the P95 wait; waits of today as gates count them."""
-    from gpuplan.planner.site.change_effects import LEAST_WAIT_S
-
     return (
         _Figure("mean", group.name, group.effect_s, group.error_s, group.under_s, group.verdict,
                 max(group.replayed_mean_wait_s, LEAST_WAIT_S), group.stands_out),
@@ -254,8 +253,6 @@ def _group_figures(group: GroupEffect) -> tuple[_Figure, _Figure]:
 
 def _moves(mean: _Figure, p95: _Figure) -> str:
     """Return what happens to the mean and the P95 wait of all jobs."""
-    from gpuplan.planner.site.effects import NO_CHANGE
-
     if mean.verdict == p95.verdict == NO_CHANGE:
         return "no wait changes"
     if mean.verdict == p95.verdict:
@@ -279,12 +276,10 @@ def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
     They are chosen among many, so an effect has to stand out among so many. What counts is time, as
     it is told, not its share of the wait of today.
     """
-    from gpuplan.planner.site.effects import LONGER
-
     clear = [
-        max(told, key=lambda figure: abs(figure.effect_s))
+        max(figures, key=lambda figure: abs(figure.effect_s))
         for pair in groups
-        if (told := [figure for figure in pair if figure.stands_out])
+        if (figures := [figure for figure in pair if figure.stands_out])
     ]
     clear.sort(key=lambda figure: -abs(figure.effect_s))
     longest = max(

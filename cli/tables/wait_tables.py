@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_count, show_share
+from gpuplan.cli.formats.units import show_count
 
 if TYPE_CHECKING:
     from gpuplan.analysis.waits.results import WaitSummary
@@ -54,35 +55,31 @@ def reasons_table(summary: WaitSummary) -> Table:
     return table(
         f"Why jobs wait ({source})",
         _reason_rows(summary),
-        {"name": "reason", "wait_h": "wait hours", "share": "of all", "jobs": "jobs"},
-        Column("full_cluster_share", "of it, too few GPUs free", show_share),
+        {
+            "name": "reason",
+            "wait_h": "wait hours",
+            "share": "of all",
+            "jobs": "jobs",
+            "full_cluster_share": "of it, too few GPUs free",
+        },
     )
 
 
 def _reason_rows(summary: WaitSummary) -> Iterator[dict[str, Any]]:
     for reason in summary.reasons:
-        yield {
-            "name": reason.name, "wait_h": reason.wait_h, "share": reason.share,
-            "jobs": reason.jobs, "full_cluster_share": reason.full_cluster_share,
-        }  # fmt: skip
+        yield fields_of(reason)
         inner = reason.slurm_reasons
         if len(inner) == 1 and (inner[0].name == reason.name or not inner[0].limits):
             continue
         for part in inner:
             if not part.wait_h:
                 continue
-            yield {
-                "name": f"  {part.name}", "wait_h": part.wait_h, "share": part.share,
-                "jobs": part.jobs, "full_cluster_share": None,
-            }  # fmt: skip
+            yield fields_of(part) | {"name": f"  {part.name}"}
             limits = part.limits if any(limit.gpus is not None for limit in part.limits) else ()
             for limit in limits:
                 of = limit.of if limit.gpus is None else f"{limit.of}, {limit.gpus:,} GPUs"
-                yield {
-                    "name": f"    {of}", "wait_h": limit.wait_h,
-                    "share": limit.wait_h / summary.wait_h if summary.wait_h else None,
-                    "jobs": limit.jobs, "full_cluster_share": None,
-                }  # fmt: skip
+                share = limit.wait_h / summary.wait_h if summary.wait_h else None
+                yield fields_of(limit) | {"name": f"    {of}", "share": share}
 
 
 def groups_table(results: WaitsResults, most: int | None = MOST_GROUPS) -> Table:

@@ -100,8 +100,13 @@ def kinds_table(results: WasteResults) -> Table:
         f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours in {show_duration(results.window_s)} "
         f"({show_share(results.known_share)} with figures)",
         [_kind_row(kind, results) for kind in results.kinds],
-        {"name": "", "what": "kind", "jobs": "jobs", "gpu_h": "GPU-hours"},
-        Column("share", "of those known", show_share),
+        {
+            "name": "",
+            "what": "kind",
+            "jobs": "jobs",
+            "gpu_h": "GPU-hours",
+            "share": "of those known",
+        },
         _dollar_columns(results.kinds, is_by_month(results)),
     )
 
@@ -122,9 +127,7 @@ def who_table(
             "idle_jobs": "with idle GPUs",
             "gpu_h": "GPU-hours",
             "idle_gpu_h": "did nothing",
-        },
-        Column("share", "of those known", show_share),
-        {
+            "share": "of those known",
             "low_gpu_h": "under 15%",
             "failed_gpu_h": "failed",
             "unknown_gpu_h": "unknown",
@@ -178,7 +181,7 @@ def hours_table(clock: WasteClock) -> Table:
     return table(
         "GPU-hours that did nothing, by hour of the day",
         clock.hours,
-        {"hour": "hour", "waited_gpu_h": "while others waited", "free_gpu_h": "while nobody did"},
+        {"hour": "hour", "waited_gpu_h": "while others waited", "free_gpu_h": "while none waited"},
     )
 
 
@@ -237,9 +240,9 @@ def waste_notes(results: WasteResults, source_format: str = "") -> Iterator[str]
             f"{limits.jobs:,} jobs ({limits.share:.0%} of those with a limit) have time limits "
             "over 3 times their run time; these cost waits, not GPU-hours"
         )
-        told = "" if results.counterfactual is None else limits_words(results.counterfactual)
-        if told:
-            yield told
+        text = "" if results.counterfactual is None else limits_words(results.counterfactual)
+        if text:
+            yield text
     if not results.known_share and results.jobs:
         jobstats = "have sacct print AdminComment in full where the site has jobstats, or "
         is_of_kubernetes = source_format in KUBERNETES
@@ -248,8 +251,8 @@ def waste_notes(results: WasteResults, source_format: str = "") -> Iterator[str]
             f"{' (DCGM through Prometheus)' if is_of_kubernetes else ''}"
         )
     elif results.sources:
-        told = ", ".join(f"{each.name} ({counted(each.jobs, 'job')})" for each in results.sources)
-        yield f"what GPUs did is from {told}"
+        text = ", ".join(f"{each.name} ({counted(each.jobs, 'job')})" for each in results.sources)
+        yield f"what GPUs did is from {text}"
     if results.known_share and results.unknown_gpu_h >= FEW_GPU_H:
         jobs = counted(results.unknown_jobs, "job")
         yield (
@@ -274,14 +277,14 @@ def waste_notes(results: WasteResults, source_format: str = "") -> Iterator[str]
 
 def _right_size_notes(results: WasteResults) -> Iterator[str]:
     """Yield what less would do, what is assumed of it, and of how many jobs it is not known."""
-    told = results.right_size_coverage
-    if told is None:
+    coverage = results.right_size_coverage
+    if coverage is None:
         return
     # Hours of GPUs that a job never uses are among the idle ones.
     rows = [row for row in results.right_size if row.way != FEWER]
     unknown = (
-        f"{counted(told.unknown_jobs, 'job')} ({told.unknown_gpu_h:,.0f} GPU-hours) without full "
-        "figures of memory and use"
+        f"{counted(coverage.unknown_jobs, 'job')} without full figures of memory and use "
+        f"({coverage.unknown_gpu_h:,.0f} GPU-hours, with those whose use is known)"
     )
     if rows:
         saved = sum(row.saved_gpu_h_per_month for row in rows)
@@ -289,7 +292,7 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
         paid = f", {show_usd(usd)} a month" if usd else ""
         ways = {PART: "a part of a GPU", CHEAPER: "a cheaper type"}
         less = " or ".join(text for way, text in ways.items() if any(r.way == way for r in rows))
-        rest = f"; of {unknown} this is not known" if told.unknown_jobs else ""
+        rest = f"; of {unknown} this is not known" if coverage.unknown_jobs else ""
         yield (
             f"{less} would do for {counted(sum(row.jobs for row in rows), 'job')} "
             f"({saved:,.0f} GPU-hours{'' if paid else ' a month'} less{paid}, see --full){rest}"
@@ -312,5 +315,5 @@ def _right_size_notes(results: WasteResults) -> Iterator[str]:
                 "a cheaper type saves dollars and no GPU-hours; it is assumed to be slower in "
                 "proportion to its price, and enough for the use of its jobs even so"
             )
-    elif told.jobs and told.unknown_jobs:
+    elif coverage.jobs and coverage.unknown_jobs:
         yield f"whether less would do is not known of {unknown}"

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import groupby
 
 from msgspec import UNSET, UnsetType
 
-from gpuplan.analysis.base.time_units import HOUR_US, MICROS
+from gpuplan.analysis.base.time_units import HOUR_US, MICROS, instant
 from gpuplan.analysis.prices.contracts import Contracts, PaidPool
 from gpuplan.planner.money.bill import (
     IDLE,
     BillCell,
     grouped,
     month_usd,
+    split_cents,
     total_cents,
     total_h,
     total_usd,
+    whole_cents,
 )
 from gpuplan.planner.money.bill_results import (
     BillGroup,
@@ -33,8 +34,7 @@ from gpuplan.planner.money.bill_results import (
     ChangeResults,
     MonthPart,
 )
-from gpuplan.planner.money.cents import split_cents, whole_cents
-from gpuplan.planner.money.change_results import ComparedBill, change_results
+from gpuplan.planner.money.change import ComparedBill, change_results
 from gpuplan.planner.money.held_runs import EXACT_MONTH_US, BilledRuns, Months
 from gpuplan.planner.money.ledger import Ledger
 
@@ -142,12 +142,6 @@ def bill_results(bill: BilledPeriod) -> BillResults:
 
 def _idle_cents(cells: Sequence[BillCell]) -> int:
     return total_cents([cell for cell in cells if cell.is_idle])
-
-
-def instant(at_us: int) -> str:
-    """Return microseconds since 1970 as a time in UTC."""
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _sums(month: MonthCents, column: int) -> Counter[tuple[str, bool]]:

@@ -9,13 +9,40 @@ GPUs are a line of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from gpuplan.planner.money.bill import BillCell, grouped, total_h, total_usd
+from gpuplan.planner.money.bill_results import BillUse, ChangeResults, ChangeRow
 
 ZERO = Fraction(0)
+ROW_USD = (
+    "usd", "before_usd", "after_usd", "price_usd", "calendar_usd", "volume_usd", "mix_usd",
+)  # fmt: skip
+"""Dollars of a `PartsOfChange` that a `ChangeRow` has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedBill:
+    """One of two bills.
+
+    Attributes:
+        name: its period, such as ``2026-03``.
+        usd: the whole bill, to the cent.
+        length: of the period, in any unit that both have.
+        cells: the bill.
+    """
+
+    name: str
+    usd: float
+    length: Fraction
+    cells: Sequence[BillCell]
+
+    def split(self) -> tuple[list[BillCell], Fraction]:
+        """Return the cells of GPUs in use, and the dollars of idle ones."""
+        used = [cell for cell in self.cells if not cell.is_idle]
+        return used, total_usd(self.cells) - total_usd(used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,73 +70,99 @@ class PartsOfChange:
         return self.after_usd - self.before_usd
 
 
-@dataclass(frozen=True, slots=True)
-class BillChange:
-    """What changed between two bills.
-
-    Attributes:
-        use: of all GPUs that jobs use.
-        labels, gpu_types: by label and by GPU type.
-        between_labels, between_types: volume and mix that lie between the rows, equal and opposite:
-            that of ``use`` less those of the rows.
-        idle_before_usd, idle_after_usd: paid for GPUs that nobody uses.
-    """
-
-    use: PartsOfChange
-    labels: Mapping[str, PartsOfChange]
-    gpu_types: Mapping[str, PartsOfChange]
-    between_labels: tuple[Fraction, Fraction]
-    between_types: tuple[Fraction, Fraction]
-    idle_before_usd: Fraction
-    idle_after_usd: Fraction
-
-
-def bill_change(
-    before: Sequence[BillCell], after: Sequence[BillCell], lengthening: Fraction
-) -> BillChange:
-    """Return what changed between two bills.
-
-    Args:
-        before, after: their cells.
-        lengthening: length of the second period over that of the first.
-    """
-    used_before, used_after = ([c for c in cells if not c.is_idle] for cells in (before, after))
-    use = _parts(used_before, used_after, lengthening)
-    labels = _by(used_before, used_after, lengthening, lambda cell: cell.name)
-    types = _by(used_before, used_after, lengthening, lambda cell: cell.gpu_type)
-    return BillChange(
-        use=use,
-        labels=labels,
-        gpu_types=types,
-        between_labels=_between(use, labels),
-        between_types=_between(use, types),
-        idle_before_usd=total_usd([cell for cell in before if cell.is_idle]),
-        idle_after_usd=total_usd([cell for cell in after if cell.is_idle]),
+def change_results(before: ComparedBill, after: ComparedBill) -> ChangeResults:
+    """Return what changed between two bills."""
+    (old, idle_before_usd), (new, idle_after_usd) = before.split(), after.split()
+    lengthening = after.length / before.length
+    use = parts_of_change(old, new, lengthening)
+    labels = change_by(old, new, lengthening, lambda cell: cell.name)
+    types = change_by(old, new, lengthening, lambda cell: cell.gpu_type)
+    idle_usd = idle_after_usd - idle_before_usd
+    rows = _rows(labels)
+    return ChangeResults(
+        before=before.name,
+        after=after.name,
+        before_usd=before.usd,
+        after_usd=after.usd,
+        usd=_usd(use.usd + idle_usd),
+        use_usd=_usd(use.usd),
+        price_usd=_usd(use.price_usd),
+        calendar_usd=_usd(use.calendar_usd),
+        volume_usd=_usd(use.volume_usd),
+        mix_usd=_usd(use.mix_usd),
+        idle_usd=_usd(idle_usd),
+        new_usd=sum((row.after_usd for row in rows if row.new), 0.0),
+        gone_usd=sum((row.before_usd for row in rows if row.gone), 0.0),
+        groups=rows,
+        gpu_types=_rows(types),
+        between_groups_usd=_usd(use.volume_usd - _volume_usd(labels)),
+        between_types_usd=_usd(use.volume_usd - _volume_usd(types)),
     )
 
 
-def _by(
+def _usd(usd: Fraction) -> float:
+    """Return dollars without what prices lose in binary, far below a cent."""
+    return round(float(usd), 9) + 0.0
+
+
+def _volume_usd(rows: Mapping[str, PartsOfChange]) -> Fraction:
+    return sum((row.volume_usd for row in rows.values()), ZERO)
+
+
+def _rows(rows: Mapping[str, PartsOfChange]) -> tuple[ChangeRow, ...]:
+    """Return rows of a change, the greatest first."""
+    shown = (
+        ChangeRow(
+            name=name,
+            **{dollars: _usd(getattr(row, dollars)) for dollars in ROW_USD},
+            new=not row.before_h,
+            gone=not row.after_h,
+        )
+        for name, row in rows.items()
+    )
+    return tuple(sorted(shown, key=lambda row: (-abs(row.usd), row.name)))
+
+
+def used_cells(entries: Iterable[BillUse]) -> list[BillCell]:
+    """Return the cells of a bill read from JSON."""
+    return [
+        BillCell(
+            name=entry.name,
+            part=entry.part,
+            gpu_type=entry.gpu_type,
+            market=entry.market,
+            period=0,
+            gpu_h=Fraction(entry.gpu_h),
+            usd=Fraction(entry.usd),
+            cents=0,
+        )
+        for entry in entries
+    ]
+
+
+def change_by(
     before: Sequence[BillCell],
     after: Sequence[BillCell],
     lengthening: Fraction,
     key: Callable[[BillCell], str],
 ) -> dict[str, PartsOfChange]:
+    """Return the parts of the change of each label or GPU type; arguments as `parts_of_change`."""
     old, new = grouped(before, key), grouped(after, key)
     return {
-        name: _parts(old.get(name, ()), new.get(name, ()), lengthening)
+        name: parts_of_change(old.get(name, ()), new.get(name, ()), lengthening)
         for name in sorted({*old, *new})
     }
 
 
-def _between(use: PartsOfChange, rows: Mapping[str, PartsOfChange]) -> tuple[Fraction, Fraction]:
-    volume = sum((row.volume_usd for row in rows.values()), ZERO)
-    mix = sum((row.mix_usd for row in rows.values()), ZERO)
-    return use.volume_usd - volume, use.mix_usd - mix
-
-
-def _parts(
+def parts_of_change(
     before: Sequence[BillCell], after: Sequence[BillCell], lengthening: Fraction
 ) -> PartsOfChange:
+    """Return the parts of a change, exact.
+
+    Args:
+        before, after: cells of GPUs in use.
+        lengthening: length of the second period over that of the first.
+    """
     old, new = _amounts(before), _amounts(after)
     price = quantity = ZERO
     for cell in {**old, **new}:

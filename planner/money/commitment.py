@@ -27,27 +27,6 @@ LINE_POINTS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class CommitmentOffer:
-    """What GPUs of one type cost, and which of them are there already.
-
-    Attributes:
-        gpu_type: for people.
-        offers: prices of committed GPU-hours; the first one is that of the curve.
-        on_demand_usd: dollars of a GPU-hour on demand.
-        owned_gpus: that take work first; their own dollars are left out.
-        today: GPUs and dollars per GPU-hour of each commitment in force; None where not known.
-        today_until: the day on which the last of these ends; empty where none is known.
-    """
-
-    gpu_type: str
-    offers: tuple[TermOffer, ...]
-    on_demand_usd: Fraction
-    owned_gpus: int = 0
-    today: tuple[tuple[int, Fraction], ...] | None = None
-    today_until: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class CommitmentPoint:
     """What one number of committed GPUs costs.
 
@@ -149,38 +128,40 @@ class CommitmentResult:
     terms: tuple[TermResult, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarMonth:
-    """A whole month of the window: its name, and begin and end after that of the window."""
-
-    name: str
-    begin_us: int
-    end_us: int
-
-
 @dataclass(frozen=True)
 class CommitmentPlan:
     """The dollars of every commitment on one GPU type.
 
     Attributes:
         use: GPUs in use over time; some time passes.
-        offer: what they cost.
-        months: whole months of the window.
+        gpu_type: for people.
+        offers: prices of committed GPU-hours; the first one is that of the curve.
+        on_demand_usd: dollars of a GPU-hour on demand.
+        owned_gpus: that take work first; their own dollars are left out.
+        in_force: GPUs and dollars per GPU-hour of each commitment of today; None where not known.
+        in_force_until: the day on which the last of these ends; empty where none is known.
+        months: name of each whole month of the window, and its begin and end after that of the
+            window, microseconds.
     """
 
     use: GpusInUse
-    offer: CommitmentOffer
-    months: Sequence[CalendarMonth] = ()
+    gpu_type: str
+    offers: tuple[TermOffer, ...]
+    on_demand_usd: Fraction
+    owned_gpus: int = 0
+    in_force: tuple[tuple[int, Fraction], ...] | None = None
+    in_force_until: str = ""
+    months: Sequence[tuple[str, int, int]] = ()
 
     @property
     def most_gpus(self) -> int:
         """The most GPUs in use at once above the owned ones."""
-        return max(0, self.use.peak - self.offer.owned_gpus)
+        return max(0, self.use.peak - self.owned_gpus)
 
     @cached_property
     def _used(self) -> Fraction:
         """GPUs in use above the owned ones, mean."""
-        return self._mean(self.use.levels.gpu_us() - self.use.levels.gpu_us(self.offer.owned_gpus))
+        return self._mean(self.use.levels.gpu_us() - self.use.levels.gpu_us(self.owned_gpus))
 
     def _mean(self, gpu_us: Fraction) -> Fraction:
         return gpu_us / self.use.window_us
@@ -193,7 +174,7 @@ class CommitmentPlan:
             growth: of the use at every time; above -1.
         """
         times = 1 + growth
-        bounds = (self.offer.owned_gpus, self.offer.owned_gpus + gpus)
+        bounds = (self.owned_gpus, self.owned_gpus + gpus)
         low, high = (self.use.levels.gpu_us(bound / times) for bound in bounds)
         return self._mean((high - low) * times)
 
@@ -203,7 +184,7 @@ class CommitmentPlan:
         while low < high:
             middle = (low + high) // 2
             replaced = self.covered_gpus(middle + 1) - self.covered_gpus(middle)
-            if offer.usd_per_gpu_h >= self.offer.on_demand_usd * replaced:
+            if offer.usd_per_gpu_h >= self.on_demand_usd * replaced:
                 high = middle
             else:
                 low = middle + 1
@@ -214,21 +195,21 @@ class CommitmentPlan:
         return self._month_usd(gpus, gpus * offer.usd_per_gpu_h)
 
     def _month_usd(self, gpus: int, usd_per_h: Fraction) -> Fraction:
-        on_demand = (self._used - self.covered_gpus(gpus)) * self.offer.on_demand_usd
+        on_demand = (self._used - self.covered_gpus(gpus)) * self.on_demand_usd
         return (usd_per_h + on_demand) * MONTH
 
     @cached_property
     def today(self) -> tuple[int, Fraction] | None:
         """The GPUs committed to today and their dollars a month; None where not known."""
-        if self.offer.today is None:
+        if self.in_force is None:
             return None
-        gpus = sum(count for count, _ in self.offer.today)
-        paid = sum((count * usd for count, usd in self.offer.today), Fraction(0))
+        gpus = sum(count for count, _ in self.in_force)
+        paid = sum((count * usd for count, usd in self.in_force), Fraction(0))
         return gpus, self._month_usd(gpus, paid)
 
     def counts(self) -> list[int]:
         """Return the numbers of GPUs of the curve, ascending; none above the peak."""
-        best = self.optimum(self.offer.offers[0])
+        best = self.optimum(self.offers[0])
         near = [floor(best * share + Fraction(1, 2)) for share in CURVE_SHARES]
         today = [] if self.today is None else [self.today[0]]
         every = {0, best - 1, best, best + 1, *near, *today}
@@ -236,7 +217,7 @@ class CommitmentPlan:
 
     def line(self) -> tuple[tuple[int, float], ...]:
         """Return GPUs and dollars a month of many commitments, for a picture."""
-        first, counts = self.offer.offers[0], self.counts()
+        first, counts = self.offers[0], self.counts()
         last = min(self.most_gpus, max(2 * self.optimum(first), counts[-1] + 1, 4))
         step = max(1, -(-last // LINE_POINTS))
         places = sorted({*range(0, last + 1, step), last, *counts})
@@ -244,10 +225,10 @@ class CommitmentPlan:
 
     def point(self, gpus: int) -> CommitmentPoint:
         """Return what a number of committed GPUs costs."""
-        first, covered = self.offer.offers[0], self.covered_gpus(gpus)
+        first, covered = self.offers[0], self.covered_gpus(gpus)
         name, usd = self._worst_month(gpus)
         return CommitmentPoint(
-            gpu_type=self.offer.gpu_type,
+            gpu_type=self.gpu_type,
             gpus=gpus,
             usd_per_month=float(self.usd_per_month(gpus, first)),
             coverage_share=float(covered / self._used) if self._used else None,
@@ -257,17 +238,17 @@ class CommitmentPlan:
         )
 
     @cached_property
-    def _months(self) -> list[tuple[CalendarMonth, LevelTimes]]:
-        return [(month, self.use.between(month.begin_us, month.end_us)) for month in self.months]
+    def _months(self) -> list[tuple[str, LevelTimes]]:
+        return [(name, self.use.between(begin, end)) for name, begin, end in self.months]
 
     def _worst_month(self, gpus: int) -> tuple[str | None, float | None]:
         """Return the month with most dollars, the first of equal ones, and its dollars."""
-        rate, most = self.offer.offers[0].usd_per_gpu_h, self.offer.owned_gpus + gpus
+        rate, most = self.offers[0].usd_per_gpu_h, self.owned_gpus + gpus
         names, dollars = [], []
-        for month, levels in self._months:
+        for name, levels in self._months:
             above_us = levels.gpu_us() - levels.gpu_us(most)
-            gpu_us_usd = gpus * levels.window_us * rate + above_us * self.offer.on_demand_usd
-            names.append(month.name)
+            gpu_us_usd = gpus * levels.window_us * rate + above_us * self.on_demand_usd
+            names.append(name)
             dollars.append(gpu_us_usd / HOUR_US)
         if not names:
             return None, None
@@ -282,7 +263,7 @@ class CommitmentPlan:
         It is paid to the end of the term, whatever is used. Above 1 it never pays; None where
         nothing of it is in use.
         """
-        replaced = self.covered_gpus(gpus, growth) * self.offer.on_demand_usd
+        replaced = self.covered_gpus(gpus, growth) * self.on_demand_usd
         return gpus * offer.usd_per_gpu_h / replaced if replaced else None
 
     def term(self, offer: TermOffer, growth: tuple[Fraction, Fraction]) -> TermResult:
@@ -295,7 +276,7 @@ class CommitmentPlan:
             return None if share is None or share > 1 else float(share * months)
 
         return TermResult(
-            gpu_type=self.offer.gpu_type,
+            gpu_type=self.gpu_type,
             name=offer.name,
             months=months,
             usd_per_gpu_h=float(offer.usd_per_gpu_h),
@@ -317,14 +298,13 @@ class CommitmentPlan:
             growth: the range of use at which terms break even.
             confidence: of the interval; None for none.
         """
-        first, beside_usd = self.offer.offers[0], self.offer.on_demand_usd
+        first, beside_usd = self.offers[0], self.on_demand_usd
         best = self.optimum(first)
         covered, usd = self.covered_gpus(best), self.usd_per_month(best, first)
         share = 1 - first.usd_per_gpu_h / beside_usd if beside_usd else Fraction(0)
         interval = None
         if confidence is not None:
-            owned = self.offer.owned_gpus
-            interval = commitment_interval(self.use, owned, float(share), confidence)
+            interval = commitment_interval(self.use, self.owned_gpus, float(share), confidence)
         even = self.break_even_share(best, first)
         today = self.today
         return CommitmentResult(
@@ -339,15 +319,15 @@ class CommitmentPlan:
             interval=interval,
             commit_usd_per_gpu_h=float(first.usd_per_gpu_h),
             on_demand_usd_per_gpu_h=float(beside_usd),
-            owned_gpus=self.offer.owned_gpus,
+            owned_gpus=self.owned_gpus,
             today_gpus=None if today is None else today[0],
-            today_until=self.offer.today_until or None,
+            today_until=self.in_force_until or None,
             today_usd_per_month=None if today is None else float(today[1]),
             today_over_optimum_usd_per_month=None if today is None else float(today[1] - usd),
             break_even_share=None if even is None else float(even),
             curve=tuple(self.point(gpus) for gpus in self.counts()),
             terms=tuple(
-                self.term(offer, growth) for offer in self.offer.offers if offer.months is not None
+                self.term(offer, growth) for offer in self.offers if offer.months is not None
             ),
         )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from fractions import Fraction
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.time_units import time_of
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.prices.contracts import (
@@ -18,8 +19,9 @@ from gpuplan.analysis.prices.contracts import (
     DatedPrice,
     PaidPool,
 )
-from gpuplan.planner.money.commitment import CommitmentOffer
+from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
+from gpuplan.planner.money.gpus_in_use import GpusInUse
 from gpuplan.planner.money.price_book import Prices, pools_in_force
 from gpuplan.planner.money.price_request import Price
 
@@ -99,12 +101,20 @@ class CommitmentBook:
         unused = [p.gpu_type for p in owned if p.gpu_type not in means.values()]
         return [f"--owned: no job of the log is on {listed(unused, 6)}"] if unused else []
 
-    def offer(self, gpu_type: str | None, name: str) -> CommitmentOffer:
-        """Return what commitments on a chosen type cost.
+    def plan(
+        self,
+        gpu_type: str | None,
+        name: str,
+        use: GpusInUse,
+        months: Sequence[tuple[str, int, int]],
+    ) -> CommitmentPlan:
+        """Return the dollars of commitments on a chosen type.
 
         Args:
             gpu_type: as the log names it.
             name: for people.
+            use: of GPUs of the type.
+            months: as `CommitmentPlan` has them.
 
         Raises:
             UsageError: the type has no price on demand.
@@ -118,13 +128,15 @@ class CommitmentBook:
             today = tuple((gpus, price.offer.usd_per_gpu_h) for gpus, price in held)
         elif self.book.inputs:
             today = tuple((pool.gpus, pool.usd_per_gpu_h) for pool in committed)
-        return CommitmentOffer(
+        return CommitmentPlan(
+            use=use,
             gpu_type=name,
             offers=self.offers(gpu_type),
             on_demand_usd=self._on_demand(gpu_type),
             owned_gpus=sum(pool.gpus for pool in owned),
-            today=today,
-            today_until="" if held else self._last_day(committed),
+            in_force=today,
+            in_force_until="" if held else self._last_day(committed),
+            months=months,
         )
 
     def today(self, gpu_type: str | None) -> tuple[tuple[tuple[int, Fraction], ...], str]:
@@ -140,12 +152,12 @@ class CommitmentBook:
         until_us = max((pool.until_us for pool in pools), default=FOREVER_US)
         if until_us == FOREVER_US:
             return ""
-        return f"{datetime.fromtimestamp(until_us / 1e6, self.zone):%Y-%m-%d}"
+        return f"{time_of(until_us, self.zone):%Y-%m-%d}"
 
     def _prices(self, gpu_type: str | None) -> tuple[CommitPrice, ...]:
         """Return the prices of ``--commit`` of a type: its own, else those of every type."""
-        means = _name_of((price.gpu_type for price in self.prices), gpu_type, "--commit", self.gpu)
-        return tuple(price for price in self.prices if price.gpu_type == (means or ""))
+        name = self._name_of((price.gpu_type for price in self.prices), gpu_type, "--commit")
+        return tuple(price for price in self.prices if price.gpu_type == (name or ""))
 
     def offers(self, gpu_type: str | None) -> tuple[TermOffer, ...]:
         """Return the prices that are offered: today's are one only where there is no other."""
@@ -176,15 +188,12 @@ class CommitmentBook:
         )
 
     def _price_at_end(self, gpu_type: str | None) -> DatedPrice | None:
-        names = [price.gpu_type for price in self.book.prices]
-        name = _name_of(names, gpu_type, self.book.option, self.gpu)
+        names = (price.gpu_type for price in self.book.prices)
+        name = self._name_of(names, gpu_type, self.book.option)
         dated = () if name is None else self.book.prices_of(name)
         return next((p for p in reversed(dated) if p.from_us < self.end_us), None)
 
-
-def _name_of(
-    names: Iterable[str], gpu_type: str | None, option: str, gpu: str | None
-) -> str | None:
-    """Return which name means a type of the log; jobs that name none are of type ``unknown``."""
-    named = gpu_type or gpu or UNNAMED
-    return match_types(names, [named], option)[named]
+    def _name_of(self, names: Iterable[str], gpu_type: str | None, option: str) -> str | None:
+        """Return which name means a type of the log; jobs that name none are ``unknown``."""
+        named = gpu_type or self.gpu or UNNAMED
+        return match_types(names, [named], option)[named]

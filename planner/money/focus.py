@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -21,16 +20,15 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
-from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
+from gpuplan.analysis.base.time_units import DAY_US, HOUR_US, instant
 from gpuplan.analysis.prices.contracts import (
     ALWAYS_US,
     ON_DEMAND,
     OWNED,
-    Contracts,
     DatedPrice,
     PaidPool,
 )
-from gpuplan.planner.money.held_runs import BilledRuns, Months
+from gpuplan.planner.money.bill_table import BilledPeriod
 from gpuplan.planner.money.ledger import Ledger, LedgerCell, ledger
 
 VERSION = "1.2"
@@ -93,47 +91,36 @@ COLUMNS: dict[str, pl.DataType] = {
 
 OWN_CLUSTER = "own cluster"
 UNIT = "GPU-Hours"
-SUB_ACCOUNT = "label"
-
-
-@dataclass(frozen=True, slots=True)
-class FocusNames:
-    """Names that a bill has in FOCUS.
-
-    Attributes:
-        account: the billing account; None for `OWN_CLUSTER`.
-        issuer: who issues the invoice; None for `OWN_CLUSTER`.
-        invoice_id: of the invoice; None without one.
-        by: what labels are, one or two columns.
-    """
-
-    account: str | None
-    issuer: str | None
-    invoice_id: str | None
-    by: Sequence[str]
 
 
 def focus_rows(
-    runs: BilledRuns,
-    book: Contracts,
-    months: Months,
-    places: Sequence[int],
-    names: FocusNames,
+    bill: BilledPeriod,
     *,
+    account: str | None,
+    issuer: str | None,
+    invoice_id: str | None,
     is_daily: bool = True,
 ) -> pl.DataFrame:
     """Return a bill in the columns `COLUMNS`.
 
     Args:
-        runs: that are billed.
-        book: the price book.
-        months: of the bill; rows are cut to them.
-        places: the months asked for.
-        names: of accounts and invoices.
+        bill: the months asked for, to which rows are cut.
+        account: the billing account; None for `OWN_CLUSTER`.
+        issuer: who issues the invoice; None for `OWN_CLUSTER`.
+        invoice_id: of the invoice; None without one.
         is_daily: whether a row is of a day (UTC), else of a month.
     """
+    months = bill.months
     edges = _days(months.edges_us) if is_daily else months.edges_us
-    entries = ledger(runs.runs, book, edges)
+    entries = ledger(bill.runs.runs, bill.book, edges)
+    names = {
+        "BillingAccountId": account or OWN_CLUSTER,
+        "BillingAccountName": account or OWN_CLUSTER,
+        "InvoiceId": invoice_id,
+        **dict.fromkeys(
+            ("InvoiceIssuerName", "ProviderName", "PublisherName"), issuer or OWN_CLUSTER
+        ),
+    }
     rows: list[dict[str, Any]] = []
     of_period: dict[int, list[LedgerCell]] = defaultdict(list)
     for cell in entries.cells:
@@ -141,15 +128,10 @@ def focus_rows(
     month_of = np.searchsorted(months.edges_us, edges[:-1], side="right") - 1
     for period in range(edges.size - 1):
         month = int(month_of[period])
-        if month not in places:
+        if month not in bill.places:
             continue
-        frame = _Frame(
-            names,
-            book,
-            runs.labels,
-            months.whole_us[month],
-            (int(edges[period]), int(edges[period + 1])),
-        )
+        period_us = int(edges[period]), int(edges[period + 1])
+        frame = _Frame(bill, names, months.whole_us[month], period_us)
         rows += frame.rows(entries, of_period[period])
     return pl.DataFrame(rows, schema=COLUMNS, orient="row")
 
@@ -165,9 +147,8 @@ def _days(edges_us: IntArray) -> IntArray:
 class _Frame:
     """What all rows of one period share."""
 
-    names: FocusNames
-    book: Contracts
-    labels: Sequence[tuple[str, str]]
+    bill: BilledPeriod
+    names: Mapping[str, str | None]
     month_us: tuple[int, int]
     period_us: tuple[int, int]
 
@@ -203,7 +184,7 @@ class _Frame:
     def covered(self, gpu_type: str, pool: PaidPool, cell: LedgerCell) -> dict[str, Any]:
         """Return the row of hours of a pool that a label used, or that nobody did."""
         is_used = cell.label is not None
-        held = "held by jobs" if is_used else "that nobody used"
+        held = "held by jobs" if is_used else "that no job used"
         return {
             **self.common(gpu_type, pool.market, pool.from_us),
             **self.discount(pool, cell.gpu_h),
@@ -234,24 +215,17 @@ class _Frame:
 
     def common(self, gpu_type: str, kind: str, from_us: int) -> dict[str, Any]:
         """Return what rows of one source share."""
-        account = self.names.account or OWN_CLUSTER
-        issuer = self.names.issuer or OWN_CLUSTER
-        since = "" if from_us == ALWAYS_US else f"/{_instant(from_us)[:10]}"
+        since = "" if from_us == ALWAYS_US else f"/{instant(from_us)[:10]}"
         return {
-            "BillingAccountId": account,
-            "BillingAccountName": account,
+            **self.names,
             "BillingAccountType": "cluster",
-            "BillingPeriodStart": _instant(self.month_us[0]),
-            "BillingPeriodEnd": _instant(self.month_us[1]),
-            "ChargePeriodStart": _instant(self.period_us[0]),
-            "ChargePeriodEnd": _instant(self.period_us[1]),
+            "BillingPeriodStart": instant(self.month_us[0]),
+            "BillingPeriodEnd": instant(self.month_us[1]),
+            "ChargePeriodStart": instant(self.period_us[0]),
+            "ChargePeriodEnd": instant(self.period_us[1]),
             "BillingCurrency": "USD",
             "PricingCurrency": "USD",
             "PricingUnit": UNIT,
-            "InvoiceId": self.names.invoice_id,
-            "InvoiceIssuerName": issuer,
-            "ProviderName": issuer,
-            "PublisherName": issuer,
             "ServiceCategory": "Compute",
             "ServiceName": "GPU cluster",
             "ServiceSubcategory": "Other (Compute)",
@@ -276,12 +250,12 @@ class _Frame:
 
     def list_usd(self, gpu_type: str, pool: PaidPool) -> Fraction:
         """Return what hours of a pool would cost on demand; else its own rate."""
-        prices = [p for p in self.book.prices_of(gpu_type) if p.from_us <= self.period_us[0]]
+        prices = [p for p in self.bill.book.prices_of(gpu_type) if p.from_us <= self.period_us[0]]
         return prices[-1].usd_per_gpu_h if prices else pool.usd_per_gpu_h
 
     def discount(self, pool: PaidPool, hours: Fraction) -> dict[str, Any]:
         """Return the columns of a commitment."""
-        since = "" if pool.from_us == ALWAYS_US else f"-{_instant(pool.from_us)[:10]}"
+        since = "" if pool.from_us == ALWAYS_US else f"-{instant(pool.from_us)[:10]}"
         ident = f"{pool.market}-{pool.gpu_type}{since}"
         return {
             "CommitmentDiscountCategory": "Usage",
@@ -300,20 +274,14 @@ class _Frame:
         """Return the columns of who pays; none for hours that nobody used."""
         if cell.label is None:
             return {}
-        label = self.labels[cell.label]
+        label, by = self.bill.runs.labels[cell.label], self.bill.columns
         return {
             "SubAccountId": label[0],
             "SubAccountName": label[0],
-            "SubAccountType": self.names.by[0],
-            "Tags": json.dumps(dict(zip(self.names.by, label, strict=False)), ensure_ascii=False),
+            "SubAccountType": by[0],
+            "Tags": json.dumps(dict(zip(by, label, strict=False)), ensure_ascii=False),
         }
 
 
 def _decimal(amount: Fraction) -> Decimal:
     return Decimal(round(amount * 10**DIGITS)).scaleb(-DIGITS)
-
-
-def _instant(us: int) -> str:
-    """Return a time to the second, as the specification writes times."""
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")

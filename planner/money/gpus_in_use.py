@@ -15,6 +15,7 @@ from itertools import accumulate
 import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.history.steps import StepFunction
 
 PARTS_PER_GPU = 1_000_000
 
@@ -109,14 +110,8 @@ def gpus_in_use(
     """
     parts = np.rint(np.asarray(gpus, np.float64) * PARTS_PER_GPU).astype(np.int64)
     unit = int(np.gcd.reduce(np.append(parts, PARTS_PER_GPU)))
-    parts //= unit
-    times = np.concatenate(([0], start_us, end_us))
-    steps = np.concatenate(([0], parts, -parts))
-    order = np.argsort(times, kind="stable")
-    times, level = times[order], np.cumsum(steps[order])
-    last = np.append(times[1:] != times[:-1], True)  # of the events at one instant
-    times, level = times[last], level[last]
-    edges = np.append(times, max(window_us, int(times[-1])))
-    if edges[-1] == edges[-2]:
-        edges, level = edges[:-1], level[:-1]
-    return GpusInUse(edges, level, PARTS_PER_GPU // unit)
+    # Nothing is in use in a stretch of the whole window, which gives its edges.
+    steps = StepFunction.of(
+        np.append(start_us, 0), np.append(end_us, window_us), np.append(parts // unit, 0)
+    )
+    return GpusInUse(steps.time, steps.level[:-1], PARTS_PER_GPU // unit)

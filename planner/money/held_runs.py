@@ -5,7 +5,7 @@ from __future__ import annotations
 from calendar import month_name
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from fractions import Fraction
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ import polars as pl
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
+from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H, micros_of, time_of
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
@@ -24,12 +24,8 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.money.ledger import HeldRuns
 
-COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
-"""Canonical columns that every bill reads."""
-
 MONTH_US = round(MONTH_H * HOUR_US)
 EXACT_MONTH_US = Fraction(MONTH_H) * HOUR_US
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +98,7 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
     """Return the runs of a trace, labelled.
 
     Args:
-        trace: with `COLUMNS` and the columns of ``by``.
+        trace: with the columns of `gpuplan.analysis.characterize.today` and those of ``by``.
         by: one or two of `BY`, or other columns of the trace; none for one label.
 
     Raises:
@@ -206,7 +202,7 @@ class Months:
 def months_of(period_us: tuple[int, int], zone: tzinfo) -> Months:
     """Return the calendar months of a period in a time zone."""
     begin, end = period_us
-    at = (EPOCH + timedelta(microseconds=begin)).astimezone(zone)
+    at = time_of(begin, zone)
     edges, names, whole_us = [begin], [], []
     first = date(at.year, at.month, 1)
     while edges[-1] < end:
@@ -245,7 +241,7 @@ def paid_period(trace: Trace, runs: BilledRuns, zone: tzinfo) -> tuple[int, int]
 
 def whole_days(window_us: tuple[int, int], zone: tzinfo) -> tuple[int, int]:
     """Return a window from the beginning of its first day to the end of its last one."""
-    first, last = ((EPOCH + timedelta(microseconds=at)).astimezone(zone) for at in window_us)
+    first, last = (time_of(at, zone) for at in window_us)
     begin, end = midnight_us(first.date(), zone), midnight_us(last.date(), zone)
     if end < window_us[1] or end == begin:
         end = midnight_us(last.date() + timedelta(days=1), zone)
@@ -254,5 +250,4 @@ def whole_days(window_us: tuple[int, int], zone: tzinfo) -> tuple[int, int]:
 
 def midnight_us(day: date, zone: tzinfo) -> int:
     """Return the first instant of a day in a time zone, microseconds since 1970."""
-    at = datetime(day.year, day.month, day.day, tzinfo=zone)
-    return (at - EPOCH) // timedelta(microseconds=1)
+    return micros_of(datetime(day.year, day.month, day.day, tzinfo=zone))

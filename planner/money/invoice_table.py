@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
+from gpuplan.analysis.base.time_units import instant
 from gpuplan.analysis.invoices.charges import UNUSED, UNUSED_CAPACITY, Invoice
 from gpuplan.analysis.prices.contracts import COMMITTED
+from gpuplan.planner.money.bill import split_cents, whole_cents
 from gpuplan.planner.money.bill_results import BillMonth
-from gpuplan.planner.money.bill_table import instant
-from gpuplan.planner.money.cents import split_cents, whole_cents
 from gpuplan.planner.money.invoice_charges import Charge
 from gpuplan.planner.money.invoice_results import (
     InvoiceDay,
@@ -35,10 +36,10 @@ from gpuplan.planner.money.reconcile import (
 
 DIGITS = 6
 SHARES = {
-    "explained": (LOG,),
-    "unused": (UNUSED, UNUSED_CAPACITY),
-    "not_in_log": (NOT_IN_LOG,),
-    "other": (OTHER,),
+    "explained_share": (LOG,),
+    "unused_share": (UNUSED, UNUSED_CAPACITY),
+    "not_in_log_share": (NOT_IN_LOG,),
+    "other_share": (OTHER,),
 }
 LineKey = tuple[str, str]
 LineCents = dict[LineKey, tuple[int, int]]
@@ -66,21 +67,11 @@ def with_invoice(
         month = bill.get(name) or BillMonth(name, 0.0, True, 0.0, 0.0, ())
         if name in reconciliation.months:
             lines = reconciliation.lines[name]
-            cents, charges = line_cents(lines), charges_usd(lines)
-            shares = _shares(lines, charges)
-            types, rates = _types(reconciliation, [name]), _rates(reconciliation, [name])
             month = replace(
                 month,
-                billed_usd=sum(billed for billed, _ in cents.values()) / 100,
-                effective_usd=sum(effective for _, effective in cents.values()) / 100,
-                charges_usd=whole_cents(charges) / 100,
-                explained_share=shares["explained"],
-                unused_share=shares["unused"],
-                not_in_log_share=shares["not_in_log"],
-                other_share=shares["other"],
-                lines=_lines(cents, lines, charges),
-                invoice_types=types,
-                rates=rates,
+                **_amounts(lines, line_cents(lines), whole_cents(charges_usd(lines))),
+                invoice_types=_types(reconciliation, [name]),
+                rates=_rates(reconciliation, [name]),
             )
         rows.append(month)
     return tuple(rows)
@@ -99,12 +90,10 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
             lines[key] = (lines[key][0] + usd[0], lines[key][1] + usd[1])
         for key, part in line_cents(in_month).items():
             cents[key] = (cents[key][0] + part[0], cents[key][1] + part[1])
-    charges = charges_usd(lines)
     billed_h = sum((period.billed_h for period in reconciliation.periods), ZERO)
     usage = sum((period.effective for period in reconciliation.periods), ZERO)
     log_h = sum((period.log_h for period in reconciliation.periods), ZERO)
     rate = usage / billed_h if billed_h else None
-    shares = _shares(lines, charges)
     mean_usd = None if rate is None else min(log_h, billed_h) * rate
     return InvoiceResults(
         rows=sum(file.rows for file in invoice.inputs),
@@ -112,30 +101,30 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
         currency=invoice.currency,
         begin=instant(reconciliation.span_us[0]),
         end=instant(reconciliation.span_us[1]),
-        billed_usd=sum(billed for billed, _ in cents.values()) / 100,
-        effective_usd=sum(effective for _, effective in cents.values()) / 100,
-        charges_usd=month_charges / 100,
-        explained_share=shares["explained"],
-        unused_share=shares["unused"],
-        not_in_log_share=shares["not_in_log"],
-        other_share=shares["other"],
+        **_amounts(lines, cents, month_charges),
         usd_per_gpu_h=None if rate is None else float(rate),
         log_gpu_h=float(log_h),
         log_usd_at_mean_rate=None if mean_usd is None else whole_cents(mean_usd) / 100,
-        lines=_lines(cents, lines, charges),
         gpu_types=_types(reconciliation, months),
         rates=_rates(reconciliation, months),
         days=tuple(_day(period) for period in reconciliation.periods if period.differs),
     )
 
 
-def _shares(lines: Mapping[LineKey, Usd], charges: Fraction) -> dict[str, float | None]:
-    """Return the shares of the charges by what they are for; None without charges."""
+def _amounts(lines: Mapping[LineKey, Usd], cents: LineCents, charges_cents: int) -> dict[str, Any]:
+    """Return what a month and a whole invoice both have: its sums, shares of charges and lines."""
+    charges = charges_usd(lines)
     shares: dict[str, float | None] = {}
     for name, kinds in SHARES.items():
         part = sum((usd[1] for (kind, _), usd in lines.items() if kind in kinds), ZERO)
         shares[name] = float(part / charges) if charges else None
-    return shares
+    return {
+        "billed_usd": sum(billed for billed, _ in cents.values()) / 100,
+        "effective_usd": sum(effective for _, effective in cents.values()) / 100,
+        "charges_usd": charges_cents / 100,
+        **shares,
+        "lines": _lines(cents, lines, charges),
+    }
 
 
 def _lines(
@@ -227,7 +216,8 @@ def _rounding(amount: Fraction) -> Fraction:
 def _rates(reconciliation: Reconciliation, months: Sequence[str]) -> tuple[InvoiceRate, ...]:
     """Return what GPU-hours cost, by type, market and price."""
     sums: dict[tuple[str, str, Fraction], list[Fraction]] = defaultdict(lambda: [ZERO, ZERO])
-    for charge in _usage(reconciliation.periods):
+    usage = (charge for period in reconciliation.periods for charge in period.charges)
+    for charge in usage:
         if charge.month in months and charge.gpu_h > 0:
             row = sums[charge.name, charge.market, unit_price(charge)]
             row[0] += charge.gpu_h
@@ -236,10 +226,6 @@ def _rates(reconciliation: Reconciliation, months: Sequence[str]) -> tuple[Invoi
         InvoiceRate(gpu_type, market, float(unit), float(hours), float(usd), float(usd / hours))
         for (gpu_type, market, unit), (hours, usd) in sorted(sums.items())
     )
-
-
-def _usage(periods: Iterable[Period]) -> Iterable[Charge]:
-    return (charge for period in periods for charge in period.charges)
 
 
 def _day(period: Period) -> InvoiceDay:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 import numpy as np
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.time_units import HOUR_US, time_of
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.prices.contracts import Contracts, DatedPrice, PaidPool
 
@@ -203,17 +202,12 @@ def _settled(amount: Fraction) -> Fraction:
 
 
 def _unpriced(book: Contracts, name: str, gpu_us: Fraction, span: IntArray) -> str:
-    begin, end = (_written(at) for at in span.tolist())
+    begin, end = (f"{time_of(at):%Y-%m-%d %H:%M} UTC" for at in span.tolist())
     return (
         f"{book.option}: no pay-per-use price of {name} from {begin} to {end}, where jobs use "
         f"{float(gpu_us) / HOUR_US:,.1f} GPU-hours above its pools\n"
         f"  next: add a [[price]] of {name} that begins by {begin}"
     )
-
-
-def _written(at_us: int) -> str:
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
-    return f"{at:%Y-%m-%d %H:%M} UTC"
 
 
 def _stretches(

@@ -163,7 +163,7 @@ class Prices:
         The first one also holds before its date. Raises as `of`.
         """
         named = self._named(gpu_type)
-        usd = self._usd_given(named)
+        _, usd = self._usd_given(named)
         if usd is not None:
             return price_steps(usd, self.zone, named, self.option)
         price, dated = self.of(gpu_type), self._table_steps(named)
@@ -243,13 +243,13 @@ class Prices:
             return Price(float(price.usd_per_gpu_h), name, self.book.option)
         return self._given(gpu_type)
 
-    def _usd_given(self, gpu_type: str) -> float | Dated | None:
+    def _usd_given(self, gpu_type: str) -> tuple[str, float | Dated | None]:
+        """Return what ``--price`` says of a type, and the name that it says it of."""
         name = match_types(self.usd_per_gpu_h, [gpu_type], self.option)[gpu_type] or ""
-        return self.usd_per_gpu_h.get(name)
+        return name, self.usd_per_gpu_h.get(name)
 
     def _given(self, gpu_type: str) -> Price | None:
-        name = match_types(self.usd_per_gpu_h, [gpu_type], self.option)[gpu_type] or ""
-        usd = self.usd_per_gpu_h.get(name)
+        name, usd = self._usd_given(gpu_type)
         if not name and gpu_type != UNNAMED:
             name = gpu_type
         if usd is None:

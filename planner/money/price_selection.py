@@ -78,10 +78,10 @@ def check_region(region: str | None, table: PriceTable, gpu: str, provider: str,
     if not region:
         return
     regions = {
-        str(its)
+        str(name)
         for frame in (table.prices, table.supply)
-        for *source, its in frame.select("provider", "gpu_type", "kind", "region").unique().rows()
-        if its is not None and (source[0], source[2]) == (provider, kind)
+        for *source, name in frame.select("provider", "gpu_type", "kind", "region").unique().rows()
+        if name is not None and (source[0], source[2]) == (provider, kind)
         if same_gpu(gpu, source[1])
     }
     if region not in regions:

@@ -201,7 +201,7 @@ def _fixed(
         usual = PRICED[price].default
         if not same_gpu(gpu, USUAL_GPU):
             why = f", and the default of ${usual:.2f} is of an {USUAL_GPU}"
-            is_alone = table is not None and len({its for _, its, _ in sources_of(table)}) == 1
+            is_alone = table is not None and len({name for _, name, _ in sources_of(table)}) == 1
             another = "" if is_alone else ", or choose another GPU with --set gpu=NAME"
             raise UsageError(
                 f"{option_of(table)}: no {word} price of {gpu}{why}\n"
@@ -248,8 +248,8 @@ def _market(
     providers = {
         provider: means.get(kind, {}).get(provider, np.inf)
         for kind in reversed(MARKET_KINDS)
-        for provider, _, its in sources
-        if its == kind
+        for provider, _, kind_of_source in sources
+        if kind_of_source == kind
     }
     if held and not providers:
         yield _conventional_alone(filled, gpu, table=table, is_there="on_demand" in means)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -228,17 +228,8 @@ def _add_log_hours(periods: Sequence[Period], runs: HeldRuns, book: Contracts) -
         return
     edges = np.unique([at for period in periods for at in (period.begin_us, period.end_us)])
     owned = [pool for pool in book.pools if pool.market == OWNED]
-    types = [name for name in book.gpu_types]
-    free = [DatedPrice(name, ON_DEMAND, ZERO) for name in types]
-    held = HeldRuns(
-        runs.start_us,
-        runs.end_us,
-        runs.gpus,
-        np.zeros_like(runs.label),
-        runs.gpu_type,
-        1,
-        runs.gpu_types,
-    )
+    free = [DatedPrice(name, ON_DEMAND, ZERO) for name in book.gpu_types]
+    held = replace(runs, label=np.zeros_like(runs.label), labels=1)
     cells = ledger(held, Contracts(tuple(owned), tuple(free), option=book.option), edges)
     hours: dict[tuple[str, int], Fraction] = defaultdict(Fraction)
     for cell in cells.cells:
@@ -278,7 +269,7 @@ def _lines(
             kind = OTHER if charge.kind == USAGE else charge.kind
             add(charge.month, kind, charge.name, charge.billed, charge.effective)
     return {
-        month: {key: (billed, effective) for key, (billed, effective) in of_month.items()}
+        month: {key: (usd[0], usd[1]) for key, usd in of_month.items()}
         for month, of_month in lines.items()
     }
 

@@ -93,7 +93,7 @@ def trace_cost(trace: Trace, market: PriceView, *, gpu: str | None = None) -> Tr
     """Return what a trace would have cost at every source.
 
     Args:
-        trace: read with at least the columns `gpuplan.analysis.prices.hourly.DEMAND_COLUMNS`.
+        trace: read with at least the columns of `gpuplan.analysis.characterize.today`.
         market: the prices.
         gpu: the GPU of jobs that name none; None takes the only one of the prices, if it is.
 
@@ -129,25 +129,12 @@ def bills(
     """
     if demand.gpu_type is None:
         raise ValueError("a bill needs a GPU")
-    gpu_bills = list(_bills(demand, demand.gpu_type, offers, hourly))
-    return tuple(
-        sorted(gpu_bills, key=lambda bill: (_compared_usd(bill), bill.provider, bill.kind))
-    )
-
-
-def _compared_usd(bill: SourceBill) -> float:
-    return bill.lowest_usd if bill.cost_usd is None else bill.cost_usd
-
-
-def _bills(
-    demand: HourlyDemand, wanted: str, offers: Sequence[Offer], hourly: Sequence[HourlyPrices]
-) -> Iterator[SourceBill]:
-    by_hour = {(series.provider, series.gpu_type, series.kind): series for series in hourly}
+    by_hour = {series.source: series for series in hourly}
+    gpu_bills: list[SourceBill] = []
     for offer in offers:
-        if not same_gpu(wanted, offer.gpu_type):
+        if not same_gpu(demand.gpu_type, offer.gpu_type):
             continue
-        key = (offer.provider, offer.gpu_type, offer.kind)
-        series = by_hour.get(key)
+        series = by_hour.get(offer.source)
         if series is None:
             mean = offer.mean_usd_per_gpu_h
             typical = None if mean is None else mean * demand.gpu_hours
@@ -155,7 +142,16 @@ def _bills(
         else:
             typical, share = _billed(demand, series, series.typical, series.mean)
             lowest, _ = _billed(demand, series, series.lowest, series.mean_lowest)
-        yield SourceBill(wanted, *key, demand.gpu_hours, typical, lowest, share)
+        gpu_bills.append(
+            SourceBill(demand.gpu_type, *offer.source, demand.gpu_hours, typical, lowest, share)
+        )
+    return tuple(
+        sorted(gpu_bills, key=lambda bill: (_compared_usd(bill), bill.provider, bill.kind))
+    )
+
+
+def _compared_usd(bill: SourceBill) -> float:
+    return bill.lowest_usd if bill.cost_usd is None else bill.cost_usd
 
 
 def _billed(
@@ -218,13 +214,13 @@ def _with_savings(gpu_bills: Sequence[SourceBill], market: PriceView) -> Iterato
     by_source = {
         (bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in gpu_bills
     }
-    apart = {(o.gpu_type, o.provider, o.kind) for o in market.offers if o.saving is None}
+    apart = {offer.source for offer in market.offers if offer.saving is None}
     for bill in gpu_bills:
         full = by_source.get((bill.gpu_type, market.references.get(bill.gpu_type, "")))
         if (
             full
             and bill.cost_usd is not None
-            and (bill.gpu_type, bill.provider, bill.kind) not in apart
+            and (bill.provider, bill.gpu_type, bill.kind) not in apart
         ):
             yield replace(bill, saving=1 - bill.cost_usd / full)
         else:

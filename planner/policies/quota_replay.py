@@ -11,10 +11,10 @@ import numpy as np
 from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
 from gpuplan.planner.policies.quota_settings import site_of_settings
 from gpuplan.planner.quota.kai_model import as_kueue, kai_model
-from gpuplan.planner.quota.loops import loop_notes, unfinished_notes
 from gpuplan.planner.quota.model import quota_model
 from gpuplan.planner.quota.replayed_run import ReplayedQuota
 from gpuplan.planner.quota.trace_queues import kai_jobs, queued_jobs
+from gpuplan.planner.quota.use import loop_notes, unfinished_notes
 from gpuplan.planner.runs.settings import Setting
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
@@ -80,7 +80,8 @@ def never_admitted(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     if "flavor" not in values:
         kai = kai_model(site_of_settings("kai", values), round(values["node_size"]))
         fixed = round(values["unpreemptible_priority"])
-        return np.flatnonzero(kai_jobs(jobs, kai, fixed).never)
+        _, never, _ = kai_jobs(jobs, kai, fixed)
+        return np.flatnonzero(never)
     model = quota_model(as_kueue(site_of_settings("kueue", values)))
     return np.flatnonzero(queued_jobs(jobs, model, any_type=values["flavor"] == "any").never)
 
@@ -98,7 +99,7 @@ def kai_replay(
     values = settings.values
     document = site_of_settings(name, values)
     model = kai_model(document, round(values["node_size"]))
-    queued = kai_jobs(jobs, model, round(values["unpreemptible_priority"]))
+    gangs, _, notes = kai_jobs(jobs, model, round(values["unpreemptible_priority"]))
     site = replace(
         model.site,
         usage_weight=values["usage_weight"],
@@ -106,14 +107,14 @@ def kai_replay(
     )
     run = replay_kai(
         site,
-        queued.jobs,
+        gangs,
         grace_s=round(values["grace_s"]),
         checkpoint_s=round(values["checkpoint_every_s"] or 0),
     )
     names = jobs.job_id
     quota = ReplayedQuota(jobs.workload, run, model.gpus, run.gpus)
     loop = loop_notes(run, names.to_list(), run.nodes)
-    told = np.array([queue.name for queue in model.site.queues], object)[queued.jobs.queue]
+    told = np.array([queue.name for queue in model.site.queues], object)[gangs.queue]
     return replayed(
         jobs,
         settings,
@@ -123,7 +124,7 @@ def kai_replay(
             notes=(
                 *document.notes,
                 *model.notes,
-                *queued.notes,
+                *notes,
                 *loop,
                 *unfinished_notes(run.unfinished, names.to_list()),
                 NOT_MODELED,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.quota.amounts import Seconds
+from gpuplan.analysis.quota.amounts import Seconds, gpus_of
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import gpus_of
 from gpuplan.analysis.quota.schema import ResourceGroup
 from gpuplan.planner.quota.model import quota_model, total_gpus
 from gpuplan.simkit.quota.kai_simulator import KaiSite

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.amounts import Amount
+from gpuplan.analysis.quota.amounts import Amount, gpus_of, quantity, units
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import gpus_of, units
 from gpuplan.analysis.quota.schema import (
     ClusterQueue,
     ResourceGroup,
@@ -21,6 +21,7 @@ from gpuplan.simkit.quota.columns import POTENTIAL
 from gpuplan.simkit.quota.site import (
     FINAL,
     INITIAL,
+    PodSet,
     Quota,
     QuotaCohort,
     QuotaFlavor,
@@ -86,10 +87,10 @@ class QuotaModel:
         quotas = (self.gpus_of_flavor.get(flavor, Fraction(0)) for flavor in flavors)
         return int(sum(quotas, Fraction(0)))
 
-    def fits(
-        self, queue: int, requests: Mapping[str, int], flavors: Collection[str] | None
-    ) -> bool:
-        """Return whether a pod set could ever be admitted, if nothing else ran."""
+    def fits(self, queue: int, pods: PodSet, count: int | None = None) -> bool:
+        """Return whether a pod set, or some of its pods, could be admitted if nothing else ran."""
+        count, flavors = pods.count if count is None else count, pods.flavors
+        requests = {name: amount * count for name, amount in pods.requests.items()}
         for group in self.site.queues[queue].groups:
             wanted = {name: requests[name] for name in group[0].quotas if name in requests}
             if (
@@ -153,6 +154,7 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
             of_local[name] = local.clusterQueue
             namespaces.setdefault(name.partition("/")[0], set()).add(local.clusterQueue)
     flavors = {flavor.name for queue in site.queues for group in queue.groups for flavor in group}
+    gpus_of_flavor = {flavor: gpus for flavor, gpus in quota_gpus(document).items() if gpus}
     labels = names_of(site)
     tree = tree_of(site, labels)
     return QuotaModel(
@@ -171,8 +173,8 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
             for name in names
         },
         gpus=total_gpus(document),
-        gpus_of_type=_gpus_of_type(document),
-        gpus_of_flavor=_gpus_of_flavor(document),
+        gpus_of_type=_gpus_of_type(document, gpus_of_flavor),
+        gpus_of_flavor=gpus_of_flavor,
         potential={
             (at, flavor.name, resource): int(
                 tree.quotas[at, labels.pair(flavor.name, resource), POTENTIAL]
@@ -188,7 +190,7 @@ def quota_model(document: QuotaDocument) -> QuotaModel:
 def total_gpus(document: QuotaDocument) -> int:
     """Return the GPUs of all nominal quotas of ClusterQueues and Cohorts, or of the nodes."""
     settings = document.settings
-    quotas = sum((gpus for _, gpus in _nominal_gpus(document)), Fraction(0))
+    quotas = sum(quota_gpus(document).values(), Fraction(0))
     if not settings.clusterqueue:
         nodes = sum(node.gpus for node in settings.node.values())
         if nodes:
@@ -201,32 +203,37 @@ def total_gpus(document: QuotaDocument) -> int:
     return int(quotas)
 
 
-def _nominal_gpus(document: QuotaDocument) -> Iterator[tuple[str, Fraction]]:
-    """Yield the flavor and the GPUs of each nominal quota of ClusterQueues and Cohorts."""
-    settings = document.settings
-    groups = [
-        *(group for queue in settings.clusterqueue.values() for group in queue.resourceGroups),
-        *(group for cohort in settings.cohort.values() for group in cohort.resourceGroups),
-    ]
-    for group in groups:
-        for flavor in group.flavors:
-            for resource in flavor.resources:
-                yield flavor.name, resource.nominalQuota.value * gpus_of(resource.name)
+def gpu_quotas(document: QuotaDocument) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Yield the owner, the flavor and the quota of each GPU resource of queues and cohorts.
+
+    The settings may be amid a change: nothing but these quotas is read.
+    """
+    for table in ("clusterqueue", "cohort"):
+        for owner, spec in document.tables.get(table, {}).items():
+            for group in spec.get("resourceGroups", ()):
+                for flavor in group.get("flavors", ()):
+                    for resource in flavor.get("resources", ()):
+                        if is_gpu(resource["name"]):
+                            yield owner, flavor["name"], resource
 
 
-def _gpus_of_flavor(document: QuotaDocument) -> dict[str, Fraction]:
-    """Return the GPUs of all nominal quotas by flavor, of those that have any."""
+def nominal_gpus(quota: Mapping[str, Any]) -> Fraction:
+    """Return the GPUs of a nominal quota."""
+    return quantity(quota.get("nominalQuota", 0)) * gpus_of(quota["name"])
+
+
+def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
+    """Return the GPUs of all nominal quotas by flavor, of each with a quota of GPUs."""
     totals: dict[str, Fraction] = {}
-    for flavor, gpus in _nominal_gpus(document):
-        if gpus:
-            totals[flavor] = totals.get(flavor, Fraction(0)) + gpus
+    for _, flavor, quota in gpu_quotas(document):
+        totals[flavor] = totals.get(flavor, Fraction(0)) + nominal_gpus(quota)
     return totals
 
 
-def _gpus_of_type(document: QuotaDocument) -> dict[str, int]:
+def _gpus_of_type(document: QuotaDocument, by_flavor: Mapping[str, Fraction]) -> dict[str, int]:
     """Return the GPUs of all nominal quotas by GPU type, those of most GPUs first."""
     totals: dict[str, Fraction] = {}
-    for flavor, gpus in _gpus_of_flavor(document).items():
+    for flavor, gpus in by_flavor.items():
         kind = document.flavor_type(flavor)
         totals[kind] = totals.get(kind, Fraction(0)) + gpus
     return {kind: int(totals[kind]) for kind in sorted(totals, key=lambda kind: -totals[kind])}

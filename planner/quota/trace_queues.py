@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.quota.quantities import gpus_of
+from gpuplan.analysis.quota.amounts import gpus_of
 from gpuplan.planner.quota.kai_model import KaiModel
 from gpuplan.planner.quota.model import QuotaModel
 from gpuplan.planner.runs.trace_jobs import (
@@ -97,7 +97,7 @@ def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -
         if at is None:
             at = shapes[key] = len(sets)
             sets.append(_pod_sets(model, number, gpus, count, flavors[kind]))
-            unfit.append(not _fits(model, number, sets[-1]))
+            unfit.append(not all(model.fits(number, pods) for pods in sets[-1]))
             usable |= model.flavors_of(number, flavors[kind])
         pods[i], never[i] = at, unfit[at]
     submit = -(-work.submit_us // MICROS)
@@ -126,17 +126,10 @@ def _unusable(model: QuotaModel, usable: set[str]) -> list[str]:
             "on them"]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class KaiQueuedJobs:
-    """The jobs of a trace in the queues of a site of KAI; attributes as of `QueuedJobs`."""
-
-    jobs: KaiJobs
-    never: BoolArray
-    notes: tuple[str, ...]
-
-
-def kai_jobs(jobs: TraceJobs, model: KaiModel, fixed_priority: int) -> KaiQueuedJobs:
-    """Return the jobs of a trace as gangs for KAI.
+def kai_jobs(
+    jobs: TraceJobs, model: KaiModel, fixed_priority: int
+) -> tuple[KaiJobs, BoolArray, tuple[str, ...]]:
+    """Return the jobs of a trace as gangs for KAI, with ``never`` and ``notes`` of `QueuedJobs`.
 
     Args:
         jobs: with the columns of `OF_QUEUES`.
@@ -170,7 +163,7 @@ def kai_jobs(jobs: TraceJobs, model: KaiModel, fixed_priority: int) -> KaiQueued
     room = np.array([int((sizes // size).sum()) >= tasks for size, tasks in shapes.tolist()])
     never = ~room[of.reshape(-1)] | (work.gpus > most[queue])
     never |= fixed & (work.gpus > deserved[queue])
-    return KaiQueuedJobs(made, never, (*notes, *about_priority))
+    return made, never, (*notes, *about_priority)
 
 
 def _table(jobs: TraceJobs) -> pl.DataFrame:
@@ -261,14 +254,3 @@ def _pod_sets(
     resource = next((name for name in names if gpus_of(name) == 1), names[0] if names else "gpu")
     count = count if count > 0 and gpus % count == 0 else 1
     return (PodSet({resource: gpus // count}, count, flavors=flavors),)
-
-
-def _fits(model: QuotaModel, queue: int, pod_sets: Sequence[PodSet]) -> bool:
-    return all(
-        model.fits(
-            queue,
-            {name: amount * pods.count for name, amount in pods.requests.items()},
-            pods.flavors,
-        )
-        for pods in pod_sets
-    )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
-from gpuplan.planner.quota.loops import loop_notes
 from gpuplan.planner.quota.model import QuotaModel, quota_model
+from gpuplan.planner.quota.use import loop_notes
 from gpuplan.planner.quota_twin.cases import QuotaReplay, replay_level
-from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS, explains_nothing
 from gpuplan.planner.quota_twin.levels import (
     ADD_CONFIGURATION,
     ADDED,
@@ -19,6 +20,7 @@ from gpuplan.planner.quota_twin.levels import (
     skipped_levels,
 )
 from gpuplan.planner.quota_twin.log_workload import QuotaWorkload, at_submits, quota_workload
+from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.twin.calibrate import (
     MOST_EXCLUDED,
     SEEDS,
@@ -38,6 +40,11 @@ NOT_MODELED = (
     "topology, image pulls, admission checks and the latency of the controller are not modeled"
 )
 
+LEAST_EXPLAINED = 0.1
+"""Share of the recorded waits that rules which explain something account for."""
+LEAST_WAIT_S = 60.0
+"""Shorter mean waits need no rule: the controller takes as long."""
+HELD_BY_OTHERS = "Something other than these quotas holds the jobs."
 NO_RULE = f"The rules explain none of the recorded waits. {HELD_BY_OTHERS}"
 
 
@@ -179,3 +186,27 @@ def work_warnings(work: QuotaWorkload) -> list[str]:
             "keeps only the last start of those that were evicted; kubectl get --watch keeps all"
         )
     return warnings
+
+
+def explains_nothing(mae_s: float, replayed_s: float, recorded_s: float) -> bool:
+    """Return whether a replay is hardly better than one in which no job waits.
+
+    One in which jobs wait longer than recorded has rules that are too strict, which is another
+    matter.
+
+    Args:
+        mae_s: mean absolute error of the replayed waits.
+        replayed_s: mean replayed wait.
+        recorded_s: mean recorded wait of the same jobs: the error where no job waits.
+    """
+    if recorded_s < LEAST_WAIT_S or replayed_s >= recorded_s:
+        return False
+    return mae_s >= (1 - LEAST_EXPLAINED) * recorded_s
+
+
+def nothing_explained(waits: WaitPairs) -> bool:
+    """Return whether a replay of today explains nothing of the waits of its jobs."""
+    if not waits.recorded_s.size:
+        return False
+    error = float(np.abs(waits.replayed_s - waits.recorded_s).mean())
+    return explains_nothing(error, float(waits.replayed_s.mean()), float(waits.recorded_s.mean()))

@@ -11,10 +11,9 @@ from pathlib import Path
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.quota.amounts import gpus_of
 from gpuplan.analysis.quota.kueue_site import QuotaDocument, cohort_ring, read_quota_site
-from gpuplan.analysis.quota.quantities import gpus_of, quantity
-from gpuplan.planner.quota_twin.room import gpu_quotas
+from gpuplan.planner.quota.model import gpu_quotas, nominal_gpus
 from gpuplan.planner.quota_twin.set_values import (
     EXAMPLE,
     amount_text,
@@ -181,8 +180,7 @@ def _change_nodes(
     document: QuotaDocument, name: str, count: int, kind: str, who: str
 ) -> tuple[str, ...]:
     """Change the nominal quotas of a flavor by the GPUs of nodes. Raises `UsageError`."""
-    pairs = gpu_quotas(document)
-    flavors = dict.fromkeys(flavor for flavor, _ in pairs)
+    flavors = dict.fromkeys(flavor for _, flavor, _ in gpu_quotas(document))
     meant = [
         flavor for flavor in flavors
         if kind in ("", flavor) or document.flavor_type(flavor).lower() == kind.lower()
@@ -194,45 +192,32 @@ def _change_nodes(
             f"{listed(list(flavors)) or 'none'}"
         )
     flavor = meant[0]
-    quotas = [
-        (table, owner, resource)
-        for table in ("clusterqueue", "cohort")
-        for owner, spec in document.tables.get(table, {}).items()
-        for group in spec.get("resourceGroups", ())
-        for row in group["flavors"]
-        if row["name"] == flavor
-        for resource in row["resources"]
-        if is_gpu(resource["name"])
-    ]
-    owners = list(dict.fromkeys(owner for _, owner, _ in quotas))
-    quotas = [quota for quota in quotas if who in ("", quota[1])]
+    quotas = [(owner, quota) for owner, name, quota in gpu_quotas(document) if name == flavor]
+    owners = list(dict.fromkeys(owner for owner, _ in quotas))
+    quotas = [(owner, quota) for owner, quota in quotas if who in ("", owner)]
     if not quotas:
         raise UsageError(
             f"--{name}: {who} has no quota of {flavor}{perhaps(who, owners)}; expected one of "
             f"{listed(owners)}"
         )
     each, how = _gpus_per_node(document, flavor)
-    total = sum(
-        (quantity(row["nominalQuota"]) * gpus_of(row["name"]) for _, _, row in quotas), Fraction(0)
-    )
+    total = sum((nominal_gpus(quota) for _, quota in quotas), Fraction(0))
     more = Fraction(count * each)
     if more < -total:
         raise UsageError(f"--{name}: takes {-more} GPUs of {flavor}, the quotas have {total}")
     parts = [
-        (quantity(row["nominalQuota"]) * gpus_of(row["name"]) / total if total
-         else Fraction(1, len(quotas))) * more
-        for _, _, row in quotas
-    ]  # fmt: skip
+        (nominal_gpus(quota) / total if total else Fraction(1, len(quotas))) * more
+        for _, quota in quotas
+    ]
     whole = [part.numerator // part.denominator for part in parts]
     left = int(more) - sum(whole)
     order = sorted(range(len(parts)), key=lambda at: (whole[at] - parts[at], at))
     for at in order[:left]:
         whole[at] += 1
-    for (_, _, row), gpus in zip(quotas, whole, strict=True):
-        row["nominalQuota"] = amount_text(
-            quantity(row["nominalQuota"]) + Fraction(gpus) / gpus_of(row["name"])
-        )
-    told = [f"{owner} {gpus:+d}" for (_, owner, _), gpus in zip(quotas, whole, strict=True) if gpus]
+    for (_, quota), gpus in zip(quotas, whole, strict=True):
+        worth = gpus_of(quota["name"])
+        quota["nominalQuota"] = amount_text((nominal_gpus(quota) + gpus) / worth)
+    told = [f"{owner} {gpus:+d}" for (owner, _), gpus in zip(quotas, whole, strict=True) if gpus]
     return (
         f"{name}: {counted(abs(count), 'node')} of {each} GPUs ({how}) change the nominal quotas "
         f"of {flavor}: {listed(told)}"

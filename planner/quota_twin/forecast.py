@@ -15,7 +15,7 @@ from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.analysis.storage.cache import key_of
 from gpuplan.planner.quota.model import quota_model
-from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS
+from gpuplan.planner.quota_twin.calibrate import HELD_BY_OTHERS
 from gpuplan.planner.quota_twin.instant import QuotaInstant, quota_instant
 from gpuplan.planner.quota_twin.new_workload import QUEUE, QuotaSubmitter
 from gpuplan.planner.quota_twin.start_backtest import CYCLE_S, quota_backtest
@@ -103,7 +103,7 @@ def quota_forecast(
         day = day_of(instant.at, instant.first)
         key = key_of(
             "start-backtest-at-once", log=log.sha256, settings=plan.settings_sha256, day=day,
-            plan=structs_of(plan.test),
+            plan={"jobs": plan.test.jobs, "replays": plan.test.replays, "seed": plan.test.seed},
         )  # fmt: skip
         tested = kept(key, lambda: test(day))
     results = eta_results(
@@ -158,8 +158,3 @@ def _widened(results: EtaResults, instant: QuotaInstant) -> EtaResults:
         p10_at=None if p10 is None else local_time(instant.at + p10, results.zone),
         p90_at=None if p90 is None else local_time(instant.at + p90, results.zone),
     )
-
-
-def structs_of(plan: BacktestPlan) -> dict[str, object]:
-    """Return the fields of a plan of tests."""
-    return {"jobs": plan.jobs, "replays": plan.replays, "seed": plan.seed}

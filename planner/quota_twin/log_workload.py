@@ -281,7 +281,7 @@ def _pods(
             if shape is None:
                 shape = made[_key(pods)] = len(sets)
                 sets.append(pods)
-            of[key] = shape, all(_could_fit(model, key[0], pod_set) for pod_set in pods)
+            of[key] = shape, all(model.fits(key[0], pod_set, pod_set.least) for pod_set in pods)
         number[at], fits[at] = of[key]
     return number, tuple(sets), fits, dropped
 
@@ -300,13 +300,6 @@ def _pod_set(group: PodSetShape, covered: set[str], flavors: frozenset[str] | No
         if name != PODS and (name in covered or is_gpu(name))
     }
     return PodSet(requests, group.count, group.least, flavors)
-
-
-def _could_fit(model: QuotaModel, queue: int, pods: PodSet) -> bool:
-    count = pods.count if pods.least is None else pods.least
-    return model.fits(
-        queue, {name: amount * count for name, amount in pods.requests.items()}, pods.flavors
-    )
 
 
 def eligible_flavors(

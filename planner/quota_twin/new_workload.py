@@ -10,7 +10,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.quota.quantities import gpus_of
+from gpuplan.analysis.quota.amounts import gpus_of
 from gpuplan.planner.quota.model import QuotaModel
 from gpuplan.planner.quota_twin.instant import QuotaInstant
 from gpuplan.planner.quota_twin.start_replays import NewWorkload
@@ -202,13 +202,7 @@ class QuotaSubmitter:
     def _check_fits(self, job: NewJob, pods: tuple[PodSet, ...]) -> None:
         """Refuse a workload that can never have its quota. Raises `UsageError`."""
         queue = self.model.number[job.partition]
-        if all(
-            self.model.fits(
-                queue, {name: amount * each.count for name, amount in each.requests.items()},
-                each.flavors,
-            )
-            for each in pods
-        ):  # fmt: skip
+        if all(self.model.fits(queue, pod_set) for pod_set in pods):
             return
         resources = self.model.gpu_resources[job.partition]
         most = {

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from gpuplan.analysis.kubernetes.gpus import is_gpu
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import gpus_of, quantity
+from gpuplan.planner.quota.model import gpu_quotas, quota_gpus
 
 
 def room_warnings(
@@ -52,31 +51,10 @@ def missing_gpus(today: QuotaDocument, changed: QuotaDocument) -> int:
     return round(missing)
 
 
-def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
-    """Return the GPUs of all nominal quotas by flavor."""
-    total: dict[str, Fraction] = {}
-    for table in ("clusterqueue", "cohort"):
-        for spec in document.tables.get(table, {}).values():
-            for group in spec.get("resourceGroups", ()):
-                for row in group["flavors"]:
-                    for resource in row["resources"]:
-                        if is_gpu(resource["name"]):
-                            amount = quantity(resource["nominalQuota"]) * gpus_of(resource["name"])
-                            total[row["name"]] = total.get(row["name"], Fraction(0)) + amount
-    return total
-
-
-def gpu_quotas(document: QuotaDocument) -> list[tuple[str, str]]:
+def gpu_resources(document: QuotaDocument) -> list[tuple[str, str]]:
     """Return the flavors and GPU resources that any queue or cohort has a quota for."""
-    pairs: dict[tuple[str, str], None] = {}
-    for table in ("clusterqueue", "cohort"):
-        for spec in document.tables.get(table, {}).values():
-            for group in spec.get("resourceGroups", ()):
-                for flavor in group["flavors"]:
-                    for resource in flavor["resources"]:
-                        if is_gpu(resource["name"]):
-                            pairs[flavor["name"], resource["name"]] = None
-    return list(pairs)
+    pairs = ((flavor, quota["name"]) for _, flavor, quota in gpu_quotas(document))
+    return list(dict.fromkeys(pairs))
 
 
 def node_gpus(document: QuotaDocument, flavor: str) -> int | None:

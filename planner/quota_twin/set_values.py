@@ -10,10 +10,10 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.kubernetes.gpus import is_gpu
+from gpuplan.analysis.quota.amounts import MOST, quantity
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.analysis.quota.quantities import MOST, quantity
 from gpuplan.analysis.quota.schema import check_key
-from gpuplan.planner.quota_twin.room import gpu_quotas
+from gpuplan.planner.quota_twin.room import gpu_resources
 
 QUOTA_KEYS = ("nominalQuota", "borrowingLimit", "lendingLimit")
 SHORT = {"weight": "fairSharing.weight", "cohort": "cohortName", "parent": "parentName"}
@@ -48,7 +48,7 @@ def set_value(document: QuotaDocument, text: str, table: str, rest: str, value: 
     key = SHORT.get(key, key)
     spec = document.tables.setdefault(table, {}).setdefault(name, {})
     first, _, flavor = key.partition(".")
-    flavors = sorted({flavor for flavor, _ in gpu_quotas(document)})
+    flavors = sorted({flavor for flavor, _ in gpu_resources(document)})
     if first not in QUOTA_KEYS and key in flavors:
         first, flavor = "nominalQuota", key
     if first in QUOTA_KEYS and table in ("clusterqueue", "cohort"):
@@ -129,14 +129,14 @@ def _quota_of(
     if len(meant) == 1:
         return meant[0][2]
     if not meant and table == "cohort":
-        pairs = [pair for pair in gpu_quotas(document) if flavor in ("", pair[0])]
+        pairs = [pair for pair in gpu_resources(document) if flavor in ("", pair[0])]
         if len(pairs) == 1:
             quota: dict[str, Any] = {"name": pairs[0][1], "nominalQuota": "0"}
             kind = {"name": pairs[0][0], "resources": [quota]}
             group = {"coveredResources": [pairs[0][1]], "flavors": [kind]}
             spec.setdefault("resourceGroups", []).append(group)
             return quota
-        rows = [(*pair, {}) for pair in gpu_quotas(document)]
+        rows = [(*pair, {}) for pair in gpu_resources(document)]
     choices = [row[0] if is_gpu(row[1]) else f"{row[0]}.{row[1]}" for row in rows]
     if meant:
         choices = [row[0] for row in meant]

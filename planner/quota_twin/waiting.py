@@ -13,7 +13,7 @@ from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.waits.pools import StatedCluster
 from gpuplan.analysis.waits.results import WaitingNow
-from gpuplan.planner.quota_twin.room import quota_gpus
+from gpuplan.planner.quota.model import quota_gpus
 
 NONE = "none recorded"
 QUOTAS, QUOTAS_OF_DUMP = "quotas of --twin", "quotas in the dump"

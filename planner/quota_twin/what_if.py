@@ -13,13 +13,11 @@ from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.site.schema import CalibrationTable
-from gpuplan.planner.quota.loops import loop_notes
 from gpuplan.planner.quota.model import QuotaModel, quota_model
-from gpuplan.planner.quota.use import SiteUse, all_uses, site_use
-from gpuplan.planner.quota_twin.calibrate import NOT_MODELED
+from gpuplan.planner.quota.use import SiteUse, all_uses, loop_notes, site_use
+from gpuplan.planner.quota_twin.calibrate import HELD_BY_OTHERS, NOT_MODELED, nothing_explained
 from gpuplan.planner.quota_twin.cases import QuotaCase
 from gpuplan.planner.quota_twin.changes import QuotaChange
-from gpuplan.planner.quota_twin.explained import HELD_BY_OTHERS, nothing_explained
 from gpuplan.planner.quota_twin.levels import FIFO, LEVELS, level_site
 from gpuplan.planner.quota_twin.log_workload import (
     GONE,

@@ -112,6 +112,7 @@ class InvoiceRequest:
 @study(
     "bill",
     title="What it costs a month, and who pays",
+    picture="What each month cost, by who pays",
     example="gpuplan bill trace.parquet --contracts contracts.toml --by group,type",
     doing="billing",
 )
@@ -252,7 +253,10 @@ class BillRequest(StudyRequest):
     def _check_invoice(self) -> None:
         """Raise `UsageError` where options of an invoice do not fit together."""
         if not self.invoices.invoice:
-            for name, value in (("sku", self.invoices.sku), ("contracts-out", self.contracts_out)):
+            for name, value in (
+                ("sku", self.invoices.sku),
+                ("contracts-out", self.invoices.contracts_out),
+            ):
                 if value:
                     raise UsageError(f"--{name}: there is no invoice\n  next: add --invoice FILE")
         elif self.jobs.has_period:
@@ -260,8 +264,3 @@ class BillRequest(StudyRequest):
                 "--invoice: not with --from or --to, as it is of whole months\n"
                 "  next: choose its months with --months"
             )
-
-    @property
-    def contracts_out(self) -> Path | None:
-        """Where to write the price book that the invoice shows."""
-        return self.invoices.contracts_out

@@ -30,6 +30,7 @@ SITE_LOG = Opt(
 @study(
     "calibrate",
     title="How well the site's rules explain its waits",
+    picture="Replayed against recorded waits",
     example="gpuplan calibrate sacct.txt --slurm-conf slurm.conf -o twin.toml",
     doing="calibrating",
     has_rows=False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +14,7 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.trace import TRACE_HELP
+from gpuplan.planner.requests.trace import REFERENCE, TRACE_HELP
 
 MOST_TRACES = 6  # the picture has as many colors
 RESAMPLES = 200
@@ -23,6 +23,7 @@ RESAMPLES = 200
 @study(
     "characterize",
     title="The workload",
+    picture="Durations, their inequality, and load",
     example="gpuplan characterize trace.parquet --fits --ci 95",
     doing="characterizing",
     has_rows=False,
@@ -100,16 +101,7 @@ class CharacterizeRequest(StudyRequest):
         int | None,
         Opt(f"Resamples of the bootstrap behind --ci. Default: {RESAMPLES}.", key=None, low=1),
     ] = None
-    reference: Annotated[
-        str | None,
-        Opt(
-            "Compare savings with this source, such as aws:on_demand. Default: the most expensive "
-            "on-demand source of each GPU.",
-            key=None,
-            metavar="PROVIDER:KIND",
-            panel=PriceRequest.PANEL,
-        ),
-    ] = None
+    reference: Annotated[str | None, replace(REFERENCE, key=None)] = None
 
     def check(self) -> None:
         """Check what can be checked before a trace is read. Raises `UsageError`."""

@@ -41,6 +41,7 @@ class ComparedParameters:
 @study(
     "compare",
     title="Policies compared",
+    picture="Completion times and cost by policy",
     example="gpuplan compare trace.parquet --policy fifo --policy srtf --gpus 256,512",
     doing="replaying",
     compiles=True,

@@ -65,6 +65,7 @@ class StudyDeclaration:
         request: the class of its requests.
         example: a command line, at the end of the help.
         title: heading of its section in a report; empty where it cannot be in one.
+        picture: title of its picture; empty for its name.
         doing: what the progress bar calls the work; empty for no bar.
         compiles: whether it replays, so that kernels may have to be compiled.
         has_picture: whether its answer has a picture.
@@ -79,6 +80,7 @@ class StudyDeclaration:
     request: type[StudyRequest]
     example: str
     title: str = ""
+    picture: str = ""
     doing: str = ""
     compiles: bool = False
     has_picture: bool = True

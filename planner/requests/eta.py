@@ -19,6 +19,7 @@ REPLAYS = "Replays"
 @study(
     "eta",
     title="When a job would start",
+    picture="When the job would start",
     example="gpuplan eta sacct.txt --twin twin.toml --gpus 8 --limit 12h --user ana",
     doing="replaying",
     compiles=True,

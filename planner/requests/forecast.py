@@ -58,6 +58,7 @@ def hour_text(hour: datetime | int) -> str:
 @study(
     "forecast",
     title="Demand of the next hours",
+    picture="Demand so far, and in the next hours",
     example="gpuplan forecast trace.parquet --by user --horizon 4h --cluster 64x8",
     doing="forecasting",
     has_rows=False,

@@ -11,7 +11,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.log_options import LogOptions, mapping_texts
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.trace import table_file
+from gpuplan.planner.requests.trace import table_and_rejects, table_file
 
 
 def metric_files(texts: Sequence[str], flag: str = "--metric") -> dict[str, str]:
@@ -153,6 +153,4 @@ class IngestRequest(StudyRequest):
     @property
     def writes(self) -> tuple[Path, ...]:
         """The files it writes."""
-        from gpuplan.analysis.reading.rejects import rejects_path
-
-        return (self.output, rejects_path(self.output))
+        return table_and_rejects(self.output)

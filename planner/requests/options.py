@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -20,6 +19,7 @@ from gpuplan.planner.requests.site_request import (
     SiteRequest,
     is_of_kueue,
 )
+from gpuplan.planner.requests.size_texts import stripped
 
 if TYPE_CHECKING:
     from gpuplan.planner.sizing.targets import Target
@@ -33,14 +33,10 @@ SLURM_LOG = replace(
 )
 
 
-def stripped(texts: Sequence[str], _: str) -> tuple[str, ...]:
-    """Return texts without blanks around them."""
-    return tuple(text.strip() for text in texts)
-
-
 @study(
     "options",
     title="Options side by side",
+    picture="Waits against dollars a month, by option",
     example="gpuplan options sacct.txt --twin twin.toml --option 'add-nodes 2' --price 2",
     doing="replaying",
     has_rows=False,

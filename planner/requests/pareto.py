@@ -50,6 +50,7 @@ def is_replayed(no_replay: bool) -> bool:
 @study(
     "pareto",
     title="Completion time by budget",
+    picture="Completion time against budget",
     example="gpuplan pareto trace.parquet --budget 1.2x,1.5x,2x --speedup power:0.8",
     doing="solving",
     compiles=True,

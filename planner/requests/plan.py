@@ -27,11 +27,10 @@ from gpuplan.planner.requests.plan_texts import (
     parse_policy,
     write_deferral,
     write_levers,
-    written_growths,
 )
 from gpuplan.planner.requests.plan_upkeep import FILES_OF, PlanServices, PlanUpkeep
 from gpuplan.planner.requests.shapes import read_shape
-from gpuplan.planner.requests.size_texts import Growth, parse_growths
+from gpuplan.planner.requests.size_texts import Growth, parse_growths, written_growth
 from gpuplan.planner.requests.trace import TRACE
 from gpuplan.simkit.plan.policies import FIRST_FIT, QUEUE_POLICIES, SHORTEST
 
@@ -50,6 +49,7 @@ PERIOD = (
 @study(
     "plan",
     title="What to commit to, rent and run elsewhere",
+    picture="GPUs in use over a week, and the price of one more",
     example="gpuplan plan trace.parquet --commit 0.90 --on-demand 1.29 --speedup power:0.8",
     doing="planning",
     more_forms={".toml": "the plan for --keep"},
@@ -238,7 +238,7 @@ class PurchaseRequest(StudyRequest):
         Opt(
             "Growth of demand to try the commitment on, such as 20%, or a range, -20%:50%.",
             parse=parse_growths,
-            write=written_growths,
+            write=written_growth,
             metavar="PERCENT",
         ),
     ] = None

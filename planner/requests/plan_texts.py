@@ -7,7 +7,6 @@ import re
 from gpuplan.analysis.base.amounts import parse_duration
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.elastic.class_options import parse_slower
-from gpuplan.planner.requests.size_texts import Growth, written_growth
 from gpuplan.simkit.plan.policies import QUEUE_POLICIES
 
 COMMITMENT = "commitment"
@@ -80,8 +79,3 @@ def parse_policy(text: str, flag: str = "--policy") -> str:
         "no running job, and reserves nothing\n"
         "  next: gpuplan compare, which replays every policy on a cluster of fixed size"
     )
-
-
-def written_growths(growth: Growth | None) -> float | list[float] | None:
-    """Return growth as JSON has it: of a range its ends."""
-    return None if growth is None else written_growth(growth)

@@ -80,7 +80,7 @@ def read_cluster_spec(policy: str) -> PolicySpec:
     spec = read_spec(policy, ())
     if "cluster" not in find_policy(spec.policy).settings:
         raise UsageError(
-            f"--policy {spec.policy}: it rents its GPUs, so nobody waits for others\n"
+            f"--policy {spec.policy}: it rents its GPUs, so no job waits for another\n"
             "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
         )
     return spec

@@ -12,7 +12,7 @@ from gpuplan.analysis.base.option import Opt
 from gpuplan.analysis.job_table.log_options import limit_text
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT, Limit
 from gpuplan.planner.requests.declaration import StudyRequest, study
-from gpuplan.planner.requests.trace import table_file
+from gpuplan.planner.requests.trace import REFERENCE, table_and_rejects, table_file
 
 
 @study(
@@ -105,15 +105,7 @@ class PricesRequest(StudyRequest):
             default=DEFAULT_LIMIT.text,
         ),
     ] = DEFAULT_LIMIT
-    reference: Annotated[
-        str | None,
-        Opt(
-            "Compare savings with this source, such as aws:on_demand. Default: the most expensive "
-            "on-demand source of each GPU.",
-            metavar="PROVIDER:KIND",
-            panel="Prices",
-        ),
-    ] = None
+    reference: Annotated[str | None, REFERENCE] = None
 
     def __post_init__(self) -> None:
         if self.sampling is None:
@@ -126,6 +118,4 @@ class PricesRequest(StudyRequest):
     @property
     def writes(self) -> tuple[Path, ...]:
         """The files it writes."""
-        from gpuplan.analysis.reading.rejects import rejects_path
-
-        return (self.output, rejects_path(self.output))
+        return table_and_rejects(self.output)

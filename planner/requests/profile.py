@@ -57,6 +57,7 @@ def read_headers(pairs: Sequence[str], flag: str) -> dict[str, str]:
 
 @study(
     "profile",
+    picture="Throughput by batch size and share of a GPU",
     example="gpuplan profile resnet152.csv --slo 100ms -o functions.toml",
     has_rows=False,
     more_forms={".toml": "the functions that gpuplan share reads"},

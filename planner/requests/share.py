@@ -134,6 +134,7 @@ class SharedCluster(ClusterRequest):
 @study(
     "share",
     title="GPUs shared",
+    picture="GPUs in use",
     example="gpuplan share --load bursty.txt --functions functions.toml --policy dilu",
     doing="sharing",
     compiles=True,

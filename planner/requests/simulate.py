@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 @study(
     "simulate",
     title="One policy replayed",
+    picture="The replay over time",
     example="gpuplan simulate trace.parquet --policy fifo --cluster 8x4 -o jobs.parquet",
     doing="replaying",
     compiles=True,

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.option import Opt, json_parameters
 from gpuplan.analysis.kubernetes.heads import LOG_FORMATS
@@ -215,8 +217,6 @@ class SiteRequest(TwinRequest):
             InputError: the settings cannot be used.
             UsageError: another time zone than theirs is requested.
         """
-        from msgspec import structs
-
         calibration = self.site()[1]
         site_zone(calibration, self.twin or Path(), self.time_zone)
         factor = calibration.limit_factor if self.limit_factor is None else self.limit_factor

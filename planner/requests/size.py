@@ -44,6 +44,7 @@ def level_of(ci: float) -> float | None:
 @study(
     "size",
     title="How many GPUs",
+    picture="Waits against the bill of a month, by size",
     example="gpuplan size trace.parquet --target 'p95_wait <= 10m' --price 1.29",
     doing="replaying",
     compiles=True,

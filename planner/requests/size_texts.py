@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.simkit.limits import MOST_GPUS
 
-MOST_GROWTH = 100.0
 USUAL_GROWTHS = (-0.2, 0.5)
 """Range of use at which terms break even where none is given."""
 Growth = float | tuple[float, float]

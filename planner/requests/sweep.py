@@ -66,6 +66,7 @@ def rules_in_order(rules: Sequence[Rule]) -> list[str]:
 @study(
     "sweep",
     title="Serverless threshold",
+    picture="Cost against completion time by threshold",
     example="gpuplan sweep trace.parquet --threshold 30,60,5m,10m,30m -o sweep.png",
     doing="replaying",
     compiles=True,

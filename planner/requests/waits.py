@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @study(
     "waits",
     title="Why jobs wait",
+    picture="Jobs that wait over time, by reason",
     example="gpuplan waits sacct.txt --twin twin.toml --real",
     doing="reading waits",
     has_rows=False,

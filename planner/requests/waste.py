@@ -59,6 +59,7 @@ def memory_texts(memories: Mapping[str, float]) -> list[str]:
 @study(
     "waste",
     title="Who wastes GPUs",
+    picture="Idle GPUs that jobs held over time",
     example="gpuplan waste sacct.txt --price 1.29 --twin twin.toml",
     doing="replaying",
     compiles=True,

@@ -48,6 +48,7 @@ def epoch_s(time: datetime) -> int:
 @study(
     "whatif",
     title="A change of the Slurm site",
+    picture="Effect on waits, with its error",
     example="gpuplan whatif sacct.txt --twin twin.toml --add-nodes 2",
     doing="replaying",
     has_rows=False,
@@ -306,7 +307,7 @@ class WhatIfRequest(SiteRequest):
         if self.validate is not None or self.after is not None:
             raise UsageError("--validate: replays changes of a Slurm site, and the log is of Kueue")
         if self.prices.is_given:
-            raise UsageError("--price: what nodes cost is not told of a site of Kueue")
+            raise UsageError("--price: dollars are of Slurm sites, and the log is of Kueue")
         if self.before is not None and len(self.kueue_site) != 1:
             raise UsageError("--before: needs one --site, the configuration after it")
         if not self.quota_changes():

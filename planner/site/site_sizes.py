@@ -12,13 +12,11 @@ import numpy as np
 
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
-from gpuplan.planner.runs.gpu_intervals import Resampling
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
 from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes
 from gpuplan.planner.sizing.search import Candidates
 from gpuplan.planner.sizing.sized_replay import SizedReplay
-from gpuplan.planner.sizing.targets import Target
 from gpuplan.planner.twin.score import first_started, scored_mask
 from gpuplan.planner.twin.workload import SiteWorkload, site_run
 from gpuplan.simkit.arrays import BoolArray
@@ -38,48 +36,22 @@ def held_jobs(work: SiteWorkload) -> BoolArray:
 class SiteSizes(Candidates):
     """The numbers of nodes of one type, in GPUs."""
 
+    rules, doublings = SITE_RULES, 1
+
     def __init__(self, terms: SiteTerms, engine: Engine) -> None:
         super().__init__(terms.nodes.gpus_per_node, engine)
         self.terms = terms
-        self._least = terms.nodes.least(terms.site, terms.work.jobs) * self.step
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """What a number of nodes must meet."""
-        return self.terms.targets
-
-    @property
-    def confidence(self) -> Resampling | None:
-        """How intervals are made; None for none."""
-        return self.terms.confidence
-
-    @property
-    def rules(self) -> str:
-        """The rules that are replayed."""
-        return SITE_RULES
+        self.targets, self.confidence = terms.targets, terms.confidence
+        self.least = terms.nodes.least(terms.site, terms.work.jobs) * self.step
+        self.where_enough = (
+            f"{terms.nodes.name} GPUs, {MOST_TIMES_TODAY} times today's: limits or other "
+            "nodes make jobs wait\n  next: a higher limit, or gpuplan whatif with other rules"
+        )
 
     @property
     def today(self) -> int:
         """GPUs of these nodes today."""
         return self.terms.nodes.count * self.step
-
-    @property
-    def least(self) -> int:
-        """The smallest candidate that can hold the widest job."""
-        return self._least
-
-    @property
-    def doublings(self) -> int:
-        """How often `enough` is doubled before the search gives up."""
-        return 1
-
-    @property
-    def where_enough(self) -> str:
-        """What to say of the largest size tried where none meets a target."""
-        return (
-            f"{self.terms.nodes.name} GPUs, {MOST_TIMES_TODAY} times today's: limits or other "
-            "nodes make jobs wait\n  next: a higher limit, or gpuplan whatif with other rules"
-        )
 
     def enough(self) -> int:
         """Return a candidate above which the search need not look at first."""

@@ -25,9 +25,6 @@ from gpuplan.planner.runs.cluster_setting import match_pools
 from gpuplan.planner.runs.trace_jobs import TraceJobs, jobs_of
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 
-COLUMNS = ("submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
-"""Canonical columns that pools read, besides those of a replay."""
-
 
 @dataclass(frozen=True, slots=True)
 class JobPool:
@@ -99,7 +96,7 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
     """Return the pools of a trace, most GPU-hours first, and what the log shows of all.
 
     Args:
-        trace: with `COLUMNS` and those that `jobs_of` reads.
+        trace: with the columns of `today` and those that `jobs_of` reads.
         terms: how.
 
     Raises:

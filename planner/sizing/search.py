@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -51,46 +52,28 @@ class Candidates(ABC):
         step: candidates are its multiples.
         engine: where replays run.
         replays: by size, each size once.
+        targets: what a size must meet.
+        confidence: how intervals are made; None for none.
+        rules: the policy or the rules that are replayed, for messages.
+        least: the smallest candidate that can hold the widest job.
+        is_long: whether replays take so long that fewer of them count.
+        doublings: how often `enough` is doubled before the search gives up.
+        where_enough: what to say of the largest size tried where none meets a target.
     """
+
+    targets: tuple[Target, ...]
+    confidence: Resampling | None
+    rules: str
+    least: int
+    is_long = False
+    doublings = DOUBLINGS
+    where_enough = (
+        "GPUs, where no job waits for another\n  next: a higher limit, or another --policy"
+    )
 
     def __init__(self, step: int, engine: Engine) -> None:
         self.step, self.engine = step, engine
         self.replays: dict[int, SizedReplay] = {}
-
-    @property
-    @abstractmethod
-    def targets(self) -> tuple[Target, ...]:
-        """What a size must meet."""
-
-    @property
-    @abstractmethod
-    def confidence(self) -> Resampling | None:
-        """How intervals are made; None for none."""
-
-    @property
-    @abstractmethod
-    def rules(self) -> str:
-        """The policy or the rules that are replayed, for messages."""
-
-    @property
-    @abstractmethod
-    def least(self) -> int:
-        """The smallest candidate that can hold the widest job."""
-
-    @property
-    def is_long(self) -> bool:
-        """Whether replays take so long that fewer of them count."""
-        return False
-
-    @property
-    def doublings(self) -> int:
-        """How often `enough` is doubled before the search gives up."""
-        return DOUBLINGS
-
-    @property
-    def where_enough(self) -> str:
-        """What to say of the largest size tried where none meets a target."""
-        return "GPUs, where no job waits for another\n  next: a higher limit, or another --policy"
 
     @abstractmethod
     def enough(self) -> int:
@@ -123,49 +106,23 @@ class Sizes(Candidates):
     def __init__(self, jobs: TraceJobs, terms: ReplayTerms, step: int, engine: Engine) -> None:
         super().__init__(step, engine)
         self.jobs, self.terms = jobs, terms
-        self._enough = 0
-
-    @property
-    def targets(self) -> tuple[Target, ...]:
-        """What a size must meet."""
-        return self.terms.targets
-
-    @property
-    def confidence(self) -> Resampling | None:
-        """How intervals are made; None for none."""
-        return self.terms.confidence
-
-    @property
-    def rules(self) -> str:
-        """The policy."""
-        return self.terms.policy.policy
-
-    @property
-    def is_long(self) -> bool:
-        """Whether replays take so long that fewer of them count."""
-        return self.jobs.workload.size > MANY_JOBS
-
-    @property
-    def widest(self) -> int:
-        """GPUs of the widest job."""
-        return int(self.jobs.workload.gpus.max())
-
-    @property
-    def least(self) -> int:
-        """The smallest candidate that can hold the widest job."""
-        return whole_multiple(self.widest, self.step)
+        self.targets, self.confidence = terms.targets, terms.confidence
+        self.rules = terms.policy.policy
+        self.is_long = jobs.workload.size > MANY_JOBS
+        self.least = whole_multiple(int(jobs.workload.gpus.max()), step)
 
     def enough(self) -> int:
         """Return the smallest candidate at which no job waits for another."""
-        if self._enough:
-            return self._enough
+        return self._enough
+
+    @cached_property
+    def _enough(self) -> int:
         shape = Cluster(
             self.terms.gpus_per_node or 1, skipping=True, gpus_per_node=self.terms.gpus_per_node
         )
         needed = enough_gpus(self.jobs.workload, shape)
         most = MOST_GPUS // self.step * self.step
-        self._enough = min(whole_multiple(needed, self.step), most)
-        return self._enough
+        return min(whole_multiple(needed, self.step), most)
 
     def replayed(self, sizes: Sequence[int]) -> Iterable[SizedReplay]:
         """Return new replays, in the order of the sizes."""

@@ -11,9 +11,11 @@ import polars as pl
 from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
 from gpuplan.analysis.characterize.capacity import NODES, time_above
-from gpuplan.analysis.history.jobs import BY
+from gpuplan.analysis.characterize.today import COLUMNS
+from gpuplan.analysis.history.jobs import BY, PeriodUs
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
@@ -28,9 +30,8 @@ from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
 from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
-from gpuplan.planner.money.focus import FocusNames, focus_rows
+from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import (
-    COLUMNS,
     BilledRuns,
     Months,
     billed_runs,
@@ -63,43 +64,31 @@ class BillAnswer(Answer[BillRequest, BillStudyResults]):
     """The bill of a log.
 
     Attributes:
-        trace: as read.
-        months: the periods of the cells.
-        runs: that are billed.
-        book: the price book.
+        billed: the cells of the bill, with what they are of.
+        period_us: begin and end of the period asked for; None without one.
     """
 
-    trace: Trace
-    months: Months
-    runs: BilledRuns
-    book: Contracts
+    billed: BilledPeriod
+    period_us: PeriodUs | None
 
     @property
     def period(self) -> str:
         """The begin and the end of a period asked for, in words; empty without one."""
         if self.request.months is not None:
             return f"in {' and '.join(month_words(name) for name in self.request.month_names())}"
-        if self.trace.period is None:
+        if self.period_us is None:
             return ""
-        begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.trace.period)
+        begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.period_us)
         return f"from {begin} to {end}"
 
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as FOCUS."""
         focus = self.request.focus
-        names = FocusNames(
+        return focus_rows(
+            self.billed,
             account=focus.account,
             issuer=focus.issuer,
             invoice_id=focus.invoice_id,
-            by=self.request.columns,
-        )
-        places = [self.months.names.index(name) for name in self.request.month_names()]
-        return focus_rows(
-            self.runs,
-            self.book,
-            self.months,
-            places or range(len(self.months.names)),
-            names,
             is_daily=focus.rows == "day",
         )
 
@@ -141,10 +130,10 @@ def bill(request: BillRequest) -> BillAnswer:
     if invoice is not None:
         _check_calendar(trace)
         is_priced = bool(prices.book.prices or prices.usd_per_gpu_h or prices.table)
-        if request.contracts_out is not None or not is_priced:
+        if request.invoices.contracts_out is not None or not is_priced:
             shown = invoice.book(runs.runs, runs.used_types, prices.book)
-            if request.contracts_out is not None:
-                write_book(request.contracts_out, shown, prices.zone, invoice.invoice)
+            if request.invoices.contracts_out is not None:
+                write_book(request.invoices.contracts_out, shown, prices.zone, invoice.invoice)
             if not is_priced:
                 prices = replace(prices, book=with_prices(prices.book, shown))
     book, sources = book_of(prices, runs, None if request.cluster is None else cluster)
@@ -155,19 +144,18 @@ def bill(request: BillRequest) -> BillAnswer:
         cells = tuple(cell for cell in cells if cell.period in places)
         edges = months.edges_us.tolist()
         runs = runs.within([(edges[place], edges[place + 1]) for place in sorted(places)])
-    results = bill_results(
-        BilledPeriod(
-            columns=request.columns,
-            chosen=request.month_names(),
-            runs=runs,
-            months=months,
-            cells=cells,
-            ledger=entries,
-            book=book,
-            sources=sources,
-            is_cluster=request.cluster is not None,
-        )
+    billed = BilledPeriod(
+        columns=request.columns,
+        chosen=request.month_names(),
+        runs=runs,
+        months=months,
+        cells=cells,
+        ledger=entries,
+        book=book,
+        sources=sources,
+        is_cluster=request.cluster is not None,
     )
+    results = bill_results(billed)
     if invoice is not None:
         reconciliation = invoice.beside(runs.runs, book)
         results = replace(
@@ -183,7 +171,7 @@ def bill(request: BillRequest) -> BillAnswer:
     delays = bill_delays(request, trace) if request.delays.delays else UNSET
     return BillAnswer(
         request=request,
-        results=BillStudyResults.of(results, delays),
+        results=BillStudyResults(**fields_of(results), delays=delays),
         inputs=(
             trace_input(trace),
             *prices.inputs,
@@ -194,10 +182,8 @@ def bill(request: BillRequest) -> BillAnswer:
             *_warnings(request, trace, runs, prices, results),
         ),
         notes=tuple(zone_note(request.trace, trace, request.jobs.log.time_zone)),
-        trace=trace,
-        months=months,
-        runs=runs,
-        book=book,
+        billed=billed,
+        period_us=trace.period,
     )
 
 
@@ -333,7 +319,7 @@ def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
     if book.pools and (request.jobs.where is not None or request.jobs.sample is not None):
         notes.append(
             "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
-            " without --where and --sample idle is what nobody used"
+            " without --where and --sample idle is what no job used"
         )
     return notes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.characterize.today import COLUMNS
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.site.document import read_twin
@@ -39,7 +40,7 @@ from gpuplan.planner.site.fidelity import (
 )
 from gpuplan.planner.site.pool_replays import fidelity_of_pools, pool_gpus
 from gpuplan.planner.site.site_sizes import fidelity_of_site
-from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
+from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import level_config
 from gpuplan.planner.twin.workload import recent
@@ -57,12 +58,6 @@ class BillStudyResults(BillResults):
     """
 
     delays: DelayResults | UnsetType = UNSET
-
-    @classmethod
-    def of(cls, results: BillResults, delays: DelayResults | UnsetType = UNSET) -> BillStudyResults:
-        """Return a bill with the delays."""
-        values = {part.name: getattr(results, part.name) for part in fields(BillResults)}
-        return cls(**values, delays=delays)
 
 
 def delay_columns(request: BillRequest) -> tuple[str, ...]:

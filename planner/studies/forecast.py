@@ -167,14 +167,7 @@ def forecast(request: ForecastRequest) -> Answer[ForecastRequest, ForecastResult
     """
     request.check()
     if request.spending.spend:
-        spend = forecast_spend(request)
-        return Answer(
-            request=request,
-            results=spend.results,
-            inputs=spend.inputs,
-            warnings=spend.warnings,
-            caveats=spend.caveats,
-        )
+        return forecast_spend(request)
     source = demand_source(request)
     demand, needed = source.demand, least_hours(request.horizon_h)
     if demand.hours < needed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, tzinfo
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.time_units import HOUR_US, time_of
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.forecast.demand import is_series
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.prices.contracts import Contracts
-from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillMonth
 from gpuplan.planner.money.bill_table import BilledPeriod, month_rows
@@ -32,9 +32,14 @@ from gpuplan.planner.money.held_runs import (
 )
 from gpuplan.planner.money.ledger import Ledger, ledger
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.spend.backtest import MOST_AHEAD, chosen_model, past_forecasts
 from gpuplan.planner.money.spend.interval import LEVEL
-from gpuplan.planner.money.spend.models import MODELS, monthly_drift
+from gpuplan.planner.money.spend.models import (
+    MODELS,
+    MOST_AHEAD,
+    chosen_model,
+    monthly_drift,
+    past_forecasts,
+)
 from gpuplan.planner.money.spend.recorded_use import (
     RecordedUse,
     gpu_h_of_periods,
@@ -45,6 +50,7 @@ from gpuplan.planner.money.spend.results import SpendResults
 from gpuplan.planner.money.spend.table import SoFar, forecast_rows, model_rows, past_rows
 from gpuplan.planner.money.spend_request import AUTO, DRIFT
 from gpuplan.planner.requests.forecast import ALL, ForecastRequest
+from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.bill import bill_trace, book_of, zone_note
 
 if TYPE_CHECKING:
@@ -55,22 +61,6 @@ LEAST_TESTED = 4
 MOST_CHANGES = 3
 """Changes of the price book ahead that are named."""
 LONGEST_MONTH_US = 32 * 24 * HOUR_US
-
-
-@dataclass(frozen=True, slots=True)
-class SpendForecast:
-    """A forecast of spend, with what the study says of it.
-
-    Attributes:
-        results: what was computed.
-        inputs: the files read.
-        warnings, caveats: as those of an answer.
-    """
-
-    results: SpendResults
-    inputs: tuple[InputFile, ...]
-    warnings: tuple[str, ...]
-    caveats: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +82,7 @@ class Calendar:
     zone: tzinfo | None
 
 
-def forecast_spend(request: ForecastRequest) -> SpendForecast:
+def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendResults]:
     """Return what the next months cost.
 
     Raises:
@@ -150,11 +140,12 @@ def forecast_spend(request: ForecastRequest) -> SpendForecast:
         drift_per_month=float(np.expm1(monthly_drift(use, last))) if DRIFT in able else None,
         history=tuple(_history(request.by, runs, calendar, entries, book)),
     )
-    notes = prices.unmatched_note([name for name in entries.gpu_types])
-    return SpendForecast(
+    notes = prices.unmatched_note(entries.gpu_types)
+    return Answer(
+        request=request,
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
-        warnings=tuple(_warnings(request, trace, runs, use, [*notes])),
+        warnings=tuple(_warnings(request, trace, runs, use, notes)),
         caveats=(
             *_caveats(use, results),
             *zone_note(request.trace, trace, request.jobs.log.time_zone),
@@ -279,8 +270,7 @@ def _changes_ahead(use: RecordedUse) -> Iterator[str]:
 
 
 def _day(at_us: int, zone: tzinfo | None) -> str:
-    at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=at_us)
-    return f"{at.astimezone(zone or UTC):%Y-%m-%d}"
+    return f"{time_of(at_us, zone or UTC):%Y-%m-%d}"
 
 
 def _caveats(use: RecordedUse, results: SpendResults) -> Iterator[str]:

@@ -14,6 +14,8 @@ from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.compare import PolicyOutcome, PolicySpec, compare
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.policies.quota_settings import has_quotas
+from gpuplan.planner.policies.spot.pools import loads_of, pools_of
+from gpuplan.planner.policies.spot.replay import unplaceable_jobs
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.planner.studies.replay import ReplayInputs
@@ -34,8 +36,6 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
         UsageError: settings that make no cluster.
     """
     from gpuplan.planner.policies.quota_replay import never_admitted
-    from gpuplan.planner.policies.spot.pools import loads_of, pools_of
-    from gpuplan.planner.policies.spot.replay import unplaceable_jobs
 
     jobs = read.jobs
     dropped = np.zeros(jobs.workload.size, np.bool_)

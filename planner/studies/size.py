@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
-import polars as pl
 from msgspec import UNSET
 
-from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.characterize.capacity import NODES
-from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.characterize.today import COLUMNS, Today
 from gpuplan.analysis.history.jobs import BY, NAMES
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import LIMIT_COLUMN, Provenance
@@ -19,7 +18,6 @@ from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.money.bill_today import at_book
-from gpuplan.planner.money.commitment import together
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.registry import find_policy
@@ -38,62 +36,18 @@ from gpuplan.planner.site.fidelity import (
     without_limits,
 )
 from gpuplan.planner.site.pool_replays import fidelity_of_pools
-from gpuplan.planner.sizing.pools import COLUMNS, PoolTerms, pools_of
-from gpuplan.planner.studies.answer import Answer
+from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.studies.size_commitment import SizePrices, read_prices, read_size_prices
-from gpuplan.planner.studies.size_pool import PoolAnswer
+from gpuplan.planner.studies.size_pool import PoolAnswer, results_of
 from gpuplan.planner.studies.size_results import (
-    SizePool,
+    CommitmentLine,
+    SizeAnswer,
     SizeResults,
     SizeToday,
-    TargetResult,
 )
 from gpuplan.planner.studies.size_site import size_site
 
-
-@dataclass(frozen=True, slots=True)
-class CommitmentLine:
-    """Dollars a month of committed GPUs of one type.
-
-    Attributes:
-        gpu_type: ``all`` where the log names none.
-        points: committed GPUs and dollars a month.
-    """
-
-    gpu_type: str
-    points: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SizeAnswer(Answer[SizeRequest, SizeResults]):
-    """How many GPUs the jobs need.
-
-    Attributes:
-        lines: dollars of many commitments on each GPU type, for a picture.
-        source_format: of the log.
-    """
-
-    lines: tuple[CommitmentLine, ...] = ()
-    source_format: str = ""
-
-    def to_frame(self) -> pl.DataFrame:
-        """Return one row per size of the curve; without sizes, one per count of a commitment."""
-        if not self.results.points and self.results.commitment is not None:
-            return pl.DataFrame([plain(point) for point in self.results.commitment.curve])
-        rows = [plain(point) for point in self.results.points]
-        ends = ("mean_wait_interval_s", "p95_wait_interval_s")
-        lists = (*ends, "groups", "target_values", "target_errors")
-        flat = [
-            {key: value for key, value in row.items() if key not in lists}
-            | {
-                f"{key.removesuffix('_interval_s')}_{end}_s": value[place] if value else None
-                for key in ends
-                for place, end in enumerate(("low", "high"))
-                for value in (row[key],)
-            }
-            for row in rows
-        ]
-        return pl.DataFrame(flat, infer_schema_length=None)
+N = TypeVar("N", int, float)
 
 
 def size(request: SizeRequest, progress: Callable[[float], None] | None = None) -> SizeAnswer:
@@ -106,16 +60,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     """
     request.check()
     if request.twin is not None:
-        of_site = read_prices(request)
-        site = size_site(request, of_site)
-        return SizeAnswer(
-            request=request,
-            results=site.results,
-            inputs=(*site.inputs, *of_site.inputs),
-            warnings=site.warnings,
-            notes=site.notes,
-            failure=site.failure,
-        )
+        return size_site(request, read_prices(request))
     replay, spec = request.replay, request.spec()
     columns = {*REPLAYED, *COLUMNS}
     columns |= {*INFERRED_FROM} if replay.deadline == "inferred" else set()
@@ -163,7 +108,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         answer.run(may_speak=fidelity.may_speak)
         if progress is not None and len(answers) > 1:
             progress((done + 1) / len(answers))
-    results = _together(request, answers, seen, fidelity)
+    results = _results(request, answers, seen, fidelity)
     results = replace(results, today_groups=recorded)
     if todays_usd is not None:
         results = replace(results, today=replace(results.today, usd_per_month=todays_usd))
@@ -176,7 +121,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         warnings=tuple(_warnings(request, spec.policy, trace, answers, prices)),
         notes=tuple(prices.left_out([pool.gpu_type for pool in pools])),
         lines=tuple(
-            CommitmentLine(answer.plan.offer.gpu_type, answer.plan.line())
+            CommitmentLine(answer.plan.gpu_type, answer.plan.line())
             for answer in answers
             if answer.plan is not None and answer.commitment is not None
         ),
@@ -207,53 +152,35 @@ def _fidelity(
     return fidelity
 
 
-def _together(
+def _results(
     request: SizeRequest, answers: Sequence[PoolAnswer], seen: Today, fidelity: Fidelity
 ) -> SizeResults:
     """Return the results of all pools in one."""
     pools = tuple(answer.result() for answer in answers)
-    first = pools[0]
-    is_one = len(pools) == 1
-    values: tuple[float | None, ...] = (None,) * len(request.target)
-    if is_one and first.gpus is not None:
-        values = answers[0].sizes.one(first.gpus).target_values
-    gpus = [pool.gpus for pool in pools if pool.gpus is not None]
-    nodes = [pool.nodes for pool in pools if pool.nodes is not None]
-    usd = [pool.usd_per_month for pool in pools if pool.usd_per_month is not None]
-    whole = len(pools)
-    return SizeResults(
-        gpus=sum(gpus) if len(gpus) == whole else None,
-        nodes=sum(nodes) if len(nodes) == whole else None,
-        usd_per_month=sum(usd) if len(usd) == whole else None,
-        interval=first.interval if is_one else None,
-        policy=request.spec().policy,
-        growth=request.grown,
-        jobs=sum(pool.jobs for pool in pools),
-        targets=tuple(
-            TargetResult(target.text, target.limit, value)
-            for target, value in zip(request.targets(), values, strict=True)
-        ),
-        points=tuple(point for answer in answers for point in answer.points),
-        pools=pools,
-        today=first.today if is_one else _today(pools, seen),
-        commitment=together(pool.commitment for pool in pools),
-        fidelity=fidelity,
-    )
-
-
-def _today(pools: Sequence[SizePool], seen: Today) -> SizeToday:
-    """Return what the log shows of all pools."""
     each = [pool.today for pool in pools]
-    gpus = [today.cluster_gpus for today in each if today.cluster_gpus is not None]
-    usd = [today.usd_per_month for today in each if today.usd_per_month is not None]
-    return SizeToday(
-        cluster_gpus=sum(gpus) if len(gpus) == len(each) else None,
+    today = SizeToday(
+        cluster_gpus=_total(today.cluster_gpus for today in each),
         mean_gpus=sum(today.mean_gpus for today in each),
         peak_gpus=seen.usage.peak_gpus,
         mean_wait_s=seen.mean_wait_s,
         p95_wait_s=seen.p95_wait_s,
-        usd_per_month=sum(usd) if len(usd) == len(each) else None,
+        usd_per_month=_total(today.usd_per_month for today in each),
     )
+    return replace(
+        results_of(request, answers, pools, today, fidelity),
+        gpus=_total(pool.gpus for pool in pools),
+        nodes=_total(pool.nodes for pool in pools),
+        usd_per_month=_total(pool.usd_per_month for pool in pools),
+        policy=request.spec().policy,
+        jobs=sum(pool.jobs for pool in pools),
+    )
+
+
+def _total(values: Iterable[N | None]) -> N | None:
+    """Return a sum; None where a value is not known."""
+    each = list(values)
+    known_values = [value for value in each if value is not None]
+    return sum(known_values[1:], known_values[0]) if len(known_values) == len(each) else None
 
 
 def _warnings(

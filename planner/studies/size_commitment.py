@@ -14,7 +14,7 @@ from gpuplan.analysis.prices.contracts import OWNED, make_contracts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end
-from gpuplan.planner.money.commitment import CalendarMonth, CommitmentPlan
+from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_book import CommitmentBook
 from gpuplan.planner.money.held_runs import months_of, months_without_dates
 from gpuplan.planner.money.price_book import Prices
@@ -79,9 +79,9 @@ class SizePrices:
     def _plan(self, book: CommitmentBook, pool: JobPool, is_one: bool) -> CommitmentPlan:
         assert pool.demand is not None  # a commitment was requested
         name = pool.gpu_type or (ALL if is_one else UNNAMED)
-        return CommitmentPlan(pool.demand, book.offer(pool.gpu_type, name), self._months(pool))
+        return book.plan(pool.gpu_type, name, pool.demand, self._months(pool))
 
-    def _months(self, pool: JobPool) -> tuple[CalendarMonth, ...]:
+    def _months(self, pool: JobPool) -> list[tuple[str, int, int]]:
         """Return the whole months of the history: of the calendar, unless arrivals are scaled."""
         window = pool.begin_us, pool.begin_us + pool.window_us
         zone = zone_named(self.request.replay.jobs.log.time_zone)
@@ -89,7 +89,7 @@ class SizePrices:
         months = months_of(window, zone) if is_dated else months_without_dates(window)
         edges = pairwise((months.edges_us - pool.begin_us).tolist())
         parts = zip(months.names, edges, months.is_partial, strict=True)
-        return tuple(CalendarMonth(name, *edge) for name, edge, partial in parts if not partial)
+        return [(name, *edge) for name, edge, is_partial in parts if not is_partial]
 
     def warnings(self, gpu_types: Sequence[str | None]) -> list[str]:
         """Return which of the prices and of the owned GPUs are not used.

@@ -11,13 +11,14 @@ from msgspec import UNSET
 
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
+from gpuplan.analysis.characterize.today import GpuUsage, Today
 from gpuplan.analysis.prices.contracts import PaidPool
-from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult
+from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult, together
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.requests.size_texts import SizeRange
 from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
-from gpuplan.planner.site.fidelity import NOT_REPLAYED, Fidelity, unknown
+from gpuplan.planner.site.fidelity import NOT_REPLAYED, SITE_RULES, Fidelity, unknown
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, UnclearSizes
@@ -25,7 +26,9 @@ from gpuplan.planner.sizing.targets import whole_multiple
 from gpuplan.planner.studies.size_results import (
     SizePoint,
     SizePool,
+    SizeResults,
     SizeToday,
+    TargetResult,
 )
 from gpuplan.simkit.limits import MOST_GPUS
 
@@ -45,9 +48,12 @@ class TypeAnswer:
         price: of a GPU-hour; None where nothing gives one and no size is replayed.
         paid: GPUs owned and committed to, at their own prices; the price is of those above them.
         name: the GPU type, ``all`` where the log has one.
+        seen: what the log shows.
+        usage: what it shows of these GPUs.
         is_one: whether there is no other type.
         each: GPUs of a node; None where nodes do not matter.
         today_gpus: of today's cluster; None where unknown.
+        widest: GPUs of the widest job.
         jobs: whose waits count.
         window_s: length of the window of the log.
         fidelity: how a replay of today compares with the log.
@@ -61,14 +67,17 @@ class TypeAnswer:
         sizes: Candidates,
         price: Price | None,
         name: str,
+        seen: Today,
         *,
         is_one: bool,
         paid: Sequence[PaidPool] = (),
     ) -> None:
         self.request, self.sizes, self.price, self.is_one = request, sizes, price, is_one
-        self.name, self.paid = name, paid
+        self.name, self.seen, self.paid = name, seen, paid
+        self.usage: GpuUsage = seen.usage
         self.each: int | None = None
         self.today_gpus: int | None = None
+        self.widest = 0
         self.jobs, self.window_s = 0, 0.0
         self.fidelity: Fidelity = unknown(NOT_REPLAYED)
         self.may_speak = True
@@ -176,12 +185,16 @@ class TypeAnswer:
 
     def today(self) -> SizeToday:
         """Return what the log shows of these GPUs."""
-        raise NotImplementedError
-
-    @property
-    def widest(self) -> int:
-        """GPUs of the widest job."""
-        raise NotImplementedError
+        seen, usage, gpus = self.seen, self.usage, self.today_gpus
+        window_h = seen.window_s / HOUR_S
+        return SizeToday(
+            cluster_gpus=gpus,
+            mean_gpus=usage.gpu_h / window_h if window_h else usage.mean_gpus,
+            peak_gpus=usage.peak_gpus,
+            mean_wait_s=seen.mean_wait_s,
+            p95_wait_s=seen.p95_wait_s,
+            usd_per_month=None if None in (gpus, self.price) else self.month_usd(gpus or 0),
+        )
 
     @property
     def no_wait_gpus(self) -> int | None:
@@ -219,6 +232,46 @@ class TypeAnswer:
         )
 
 
+def results_of(
+    request: SizeRequest,
+    answers: Sequence[TypeAnswer],
+    pools: tuple[SizePool, ...],
+    today: SizeToday,
+    fidelity: Fidelity,
+) -> SizeResults:
+    """Return the results of pools that are alternatives, under a site's rules; only one has a size.
+
+    Args:
+        request: what was asked for.
+        answers: of the pools.
+        pools: their results.
+        today: of several pools.
+        fidelity: of all of them.
+    """
+    first, is_one = pools[0], len(pools) == 1
+    values: tuple[float | None, ...] = (None,) * len(request.target)
+    if is_one and first.gpus is not None:
+        values = answers[0].sizes.one(first.gpus).target_values
+    return SizeResults(
+        gpus=first.gpus if is_one else None,
+        nodes=first.nodes if is_one else None,
+        usd_per_month=first.usd_per_month if is_one else None,
+        interval=first.interval if is_one else None,
+        policy=SITE_RULES,
+        growth=request.grown,
+        jobs=first.jobs,
+        targets=tuple(
+            TargetResult(target.text, target.limit, value)
+            for target, value in zip(request.targets(), values, strict=True)
+        ),
+        points=tuple(point for answer in answers for point in answer.points),
+        pools=pools,
+        today=first.today if is_one else today,
+        commitment=together(pool.commitment for pool in pools),
+        fidelity=fidelity,
+    )
+
+
 class PoolAnswer(TypeAnswer):
     """The answer for the GPUs of one type, whose jobs run on no other."""
 
@@ -240,15 +293,11 @@ class PoolAnswer(TypeAnswer):
         terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
         sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         name = ALL if is_one else pool.gpu_type or "unknown"
-        super().__init__(request, sizes, price, name, is_one=is_one, paid=paid)
+        super().__init__(request, sizes, price, name, pool.seen, is_one=is_one, paid=paid)
         self.pool, self.plan, self.sure, self.each = pool, plan, sure, each
         self.today_gpus = None if pool.shape is None else pool.shape.gpus
         self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS
-
-    @property
-    def widest(self) -> int:
-        """GPUs of the widest job."""
-        return int(self.pool.jobs.workload.gpus.max())
+        self.widest = int(pool.jobs.workload.gpus.max())
 
     def check_sizes(self, sizes: Sequence[int]) -> None:
         """Raise `InfeasibleError` where a requested size cannot hold a job."""
@@ -268,17 +317,3 @@ class PoolAnswer(TypeAnswer):
             return None
         low, high = (Fraction(str(growth)) for growth in self.request.growths)
         return self.plan.result((low, high), self.sure)
-
-    def today(self) -> SizeToday:
-        """Return what the log shows of this pool."""
-        seen, shape = self.pool.seen, self.pool.shape
-        gpus = None if shape is None else shape.gpus
-        window_h = seen.window_s / HOUR_S
-        return SizeToday(
-            cluster_gpus=gpus,
-            mean_gpus=seen.usage.gpu_h / window_h if window_h else seen.usage.mean_gpus,
-            peak_gpus=seen.usage.peak_gpus,
-            mean_wait_s=seen.mean_wait_s,
-            p95_wait_s=seen.p95_wait_s,
-            usd_per_month=None if None in (gpus, self.price) else self.month_usd(gpus or 0),
-        )

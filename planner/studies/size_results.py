@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import polars as pl
 from msgspec import UNSET, UnsetType
 
+from gpuplan.analysis.base.plain import plain
 from gpuplan.planner.money.commitment import CommitmentResult
+from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.gpu_intervals import GpuInterval
 from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.fidelity import Fidelity
 from gpuplan.planner.sizing.sized_replay import UnclearSizes
+from gpuplan.planner.studies.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +175,48 @@ class SizeResults:
     commitment: CommitmentResult | None
     fidelity: Fidelity
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentLine:
+    """Dollars a month of committed GPUs of one type.
+
+    Attributes:
+        gpu_type: ``all`` where the log names none.
+        points: committed GPUs and dollars a month.
+    """
+
+    gpu_type: str
+    points: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeAnswer(Answer[SizeRequest, SizeResults]):
+    """How many GPUs the jobs need.
+
+    Attributes:
+        lines: dollars of many commitments on each GPU type, for a picture.
+        source_format: of the log.
+    """
+
+    lines: tuple[CommitmentLine, ...] = ()
+    source_format: str = ""
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return one row per size of the curve; without sizes, one per count of a commitment."""
+        if not self.results.points and self.results.commitment is not None:
+            return pl.DataFrame([plain(point) for point in self.results.commitment.curve])
+        rows = [plain(point) for point in self.results.points]
+        ends = ("mean_wait_interval_s", "p95_wait_interval_s")
+        lists = (*ends, "groups", "target_values", "target_errors")
+        flat = [
+            {key: value for key, value in row.items() if key not in lists}
+            | {
+                f"{key.removesuffix('_interval_s')}_{end}_s": value[place] if value else None
+                for key in ends
+                for place, end in enumerate(("low", "high"))
+                for value in (row[key],)
+            }
+            for row in rows
+        ]
+        return pl.DataFrame(flat, infer_schema_length=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import counted, listed
-from gpuplan.analysis.characterize.today import COLUMNS, GpuUsage, Today, today
+from gpuplan.analysis.characterize.today import COLUMNS, Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.site.document import read_twin
@@ -22,7 +21,7 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.site_request import in_site_zone
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.runs.gpu_intervals import Resampling
-from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, unknown
+from gpuplan.planner.site.fidelity import Fidelity, unknown
 from gpuplan.planner.site.node_replays import (
     GROUP_OF,
     NodesOfType,
@@ -35,8 +34,8 @@ from gpuplan.planner.site.replicas import Chance, patience_of
 from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs
 from gpuplan.planner.sizing.search import unclear_of
 from gpuplan.planner.sizing.targets import Target, whole_multiple
-from gpuplan.planner.studies.size_pool import TypeAnswer
-from gpuplan.planner.studies.size_results import SizeResults, SizeToday, TargetResult
+from gpuplan.planner.studies.size_pool import TypeAnswer, results_of
+from gpuplan.planner.studies.size_results import SizeAnswer, SizeResults, SizeToday
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.score import left_out_notes
 from gpuplan.planner.twin.settings import level_config
@@ -62,9 +61,12 @@ class SiteAnswer(TypeAnswer):
         terms = sizes.terms
         name = terms.nodes.name
         super().__init__(
-            request, sizes, prices.of(name), name, is_one=is_one, paid=prices.pools(name)
+            request, sizes, prices.of(name), name, seen, is_one=is_one, paid=prices.pools(name)
         )
-        self.each, self.today_gpus, self.seen, self.terms = sizes.step, sizes.today, seen, terms
+        self.each, self.today_gpus = sizes.step, sizes.today
+        of_type = (held for held in seen.gpu_types if same_gpu(held.gpu_type, self.name))
+        self.usage = next(of_type, seen.usage)
+        self.widest = _widest(terms)
         self.jobs = int((terms.work.scored | terms.held).sum())
         self.window_s = seen.window_s
 
@@ -89,55 +91,19 @@ class SiteAnswer(TypeAnswer):
                 )
 
     @property
-    def widest(self) -> int:
-        """GPUs of the widest job in the partitions of the nodes."""
-        jobs = self.terms.work.jobs
-        within = [
-            code
-            for code, name in enumerate(jobs.partitions)
-            if name in self.terms.nodes.choice.partitions
-        ]
-        return int(jobs.total_gpus[np.isin(jobs.partition, within)].max(initial=0))
-
-    @property
     def no_wait_gpus(self) -> int | None:
         """Limits make jobs wait at any size."""
         return None
 
-    def today(self) -> SizeToday:
-        """Return what the log shows of these GPUs, and the waits of all jobs."""
-        seen, gpus = self.seen, self.today_gpus or 0
-        of_type = [held for held in seen.gpu_types if same_gpu(held.gpu_type, self.name)]
-        usage: GpuUsage = of_type[0] if of_type else seen.usage
-        return SizeToday(
-            cluster_gpus=gpus,
-            mean_gpus=usage.gpu_h / (seen.window_s / HOUR_S) if seen.window_s else usage.mean_gpus,
-            peak_gpus=usage.peak_gpus,
-            mean_wait_s=seen.mean_wait_s,
-            p95_wait_s=seen.p95_wait_s,
-            usd_per_month=self.month_usd(gpus),
-        )
+
+def _widest(terms: SiteTerms) -> int:
+    """Return the GPUs of the widest job in the partitions of the nodes."""
+    jobs, partitions = terms.work.jobs, terms.nodes.choice.partitions
+    within = [code for code, name in enumerate(jobs.partitions) if name in partitions]
+    return int(jobs.total_gpus[np.isin(jobs.partition, within)].max(initial=0))
 
 
-@dataclass(frozen=True, slots=True)
-class SiteStudy:
-    """What the search for numbers of nodes made.
-
-    Attributes:
-        results: what was computed.
-        inputs: the files read.
-        warnings, notes: of the answer.
-        failure: why no number of nodes meets the targets; empty where one does.
-    """
-
-    results: SizeResults
-    inputs: tuple[InputFile, ...]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    failure: str
-
-
-def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
+def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     """Return how many nodes of each type meet the targets under the site's rules.
 
     Raises:
@@ -186,9 +152,10 @@ def size_site(request: SizeRequest, prices: Prices) -> SiteStudy:
     warnings = []
     if calibration.sha256 is not None and calibration.sha256 not in (whole.sha256, *whole.sources):
         warnings.append("the settings were calibrated on another log")
-    return SiteStudy(
+    return SizeAnswer(
+        request=request,
         results=_results(request, answers, seen, fidelity),
-        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height),),
+        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height), *prices.inputs),
         warnings=tuple(warnings),
         notes=(
             *work.notes,
@@ -247,10 +214,6 @@ def _results(
 ) -> SizeResults:
     """Return the results; those of several types are alternatives, with no sum."""
     pools = tuple(answer.result() for answer in answers)
-    first, is_one = pools[0], len(pools) == 1
-    values: tuple[float | None, ...] = (None,) * len(request.target)
-    if is_one and first.gpus is not None:
-        values = answers[0].sizes.one(first.gpus).target_values
     types = [pool.today for pool in pools]
     usd = [today.usd_per_month for today in types if today.usd_per_month is not None]
     whole = SizeToday(
@@ -261,21 +224,4 @@ def _results(
         p95_wait_s=seen.p95_wait_s,
         usd_per_month=float(np.sum(usd)),
     )
-    return SizeResults(
-        gpus=first.gpus if is_one else None,
-        nodes=first.nodes if is_one else None,
-        usd_per_month=first.usd_per_month if is_one else None,
-        interval=first.interval if is_one else None,
-        policy=SITE_RULES,
-        growth=request.grown,
-        jobs=answers[0].jobs,
-        targets=tuple(
-            TargetResult(target.text, target.limit, value)
-            for target, value in zip(request.targets(), values, strict=True)
-        ),
-        points=tuple(point for answer in answers for point in answer.points),
-        pools=pools,
-        today=first.today if is_one else whole,
-        commitment=None,
-        fidelity=fidelity,
-    )
+    return results_of(request, answers, pools, whole, fidelity)

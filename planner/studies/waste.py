@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from math import floor
 
 import numpy as np
@@ -14,6 +13,7 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H, WEEK_S
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize.clock import shown_zone
+from gpuplan.analysis.characterize.today import COLUMNS as BILLED
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.site.log import read_site_log
@@ -24,27 +24,24 @@ from gpuplan.analysis.waste.kinds import (
     kinds_of_waste,
 )
 from gpuplan.analysis.waste.series import OPTIONAL as NODES
-from gpuplan.analysis.waste.series import MetricSummary, read_metrics
+from gpuplan.analysis.waste.series import read_metrics
 from gpuplan.planner.money.bill_today import at_end
-from gpuplan.planner.money.held_runs import COLUMNS as BILLED
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.waste import WasteRequest
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import NO_WAITS, unknown, why_not_today
 from gpuplan.planner.site.pool_replays import fidelity_of_pools
-from gpuplan.planner.sizing.pools import COLUMNS as POOLED
 from gpuplan.planner.sizing.pools import JobPool, PoolTerms, pools_of
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.waste_results import (
     LongLimits,
-    MetricCoverage,
     WasteResults,
     WasteSource,
 )
 from gpuplan.planner.twin.workload import MOST_JOBS
 from gpuplan.planner.waste.class_speeds import check_classes, classes_of, read_class_speeds
 from gpuplan.planner.waste.clock import waste_clock
-from gpuplan.planner.waste.energy import Energy, energy_of
+from gpuplan.planner.waste.energy import energy_of
 from gpuplan.planner.waste.mail import check_mail_folder, write_mail
 from gpuplan.planner.waste.policy_replays import PoolReplay, within_cluster
 from gpuplan.planner.waste.remedies import JobWaste, job_waste
@@ -59,7 +56,7 @@ from gpuplan.planner.waste.tally import (
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.time import MICROS
 
-COLUMNS = tuple(dict.fromkeys((*BILLED, *POOLED, *REPLAYED, "user", "group", "job_class")))
+COLUMNS = tuple(dict.fromkeys((*BILLED, *REPLAYED, "user", "group", "job_class")))
 SITE = ("partition", "eligible_time", "runs")
 ROW = "group"
 """Column in which pools carry the place of a job in the log."""
@@ -149,8 +146,8 @@ def waste(request: WasteRequest) -> WasteAnswer:
             "no waits are replayed: no job could be ended after "
             f"{request.end_idle_after / 60:g} min of idling, and none is to be shrunk",
         )
-    energy = None if series is None else _energy(request, trace, series, held)
     factors = (request.usd_per_kwh, request.kg_co2_per_kwh)
+    energy = None if series is None else energy_of(trace, series, held, *factors)
     if any(factor is not None for factor in factors) and (energy is None or not energy.kwh):
         notes += ("energy is not known: --metrics have no power of the GPUs that jobs held",)
     return WasteAnswer(
@@ -176,7 +173,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
             partitions=table.by("partition"),
             long_limits=_long_limits(kinds),
             sources=_sources(trace, series),
-            metrics=None if metrics is None else _coverage(metrics),
+            metrics=None if metrics is None else metrics.coverage,
             right_size=sizes,
             right_size_coverage=told_sizes,
             energy=energy,
@@ -270,25 +267,6 @@ def _sources(trace: Trace, series: pl.DataFrame | None) -> tuple[WasteSource, ..
     if series is not None:
         rows.append(WasteSource(SERIES, series.height))
     return tuple(rows)
-
-
-def _energy(
-    request: WasteRequest, trace: Trace, series: pl.DataFrame, held_gpu_h: float
-) -> Energy | None:
-    return energy_of(trace, series, held_gpu_h, request.usd_per_kwh, request.kg_co2_per_kwh)
-
-
-def _coverage(metrics: MetricSummary) -> MetricCoverage:
-    begin, end = (
-        datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        for at_s in (metrics.begin_s, metrics.end_s)
-    )
-    held = metrics.held_gpu_h
-    share = metrics.covered_gpu_h / held if held else 0.0
-    return MetricCoverage(
-        metrics.nodes, metrics.gpus, metrics.samples, begin, end, metrics.covered_gpu_h, share,
-        None if metrics.clock is None else metrics.clock.later_h,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

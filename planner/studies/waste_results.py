@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuplan.analysis.base.plain import Hidden
+from gpuplan.analysis.waste.series import MetricCoverage
 from gpuplan.planner.waste.clock import WasteClock
 from gpuplan.planner.waste.energy import Energy
 from gpuplan.planner.waste.results import Counterfactual
@@ -38,31 +39,6 @@ class WasteSource:
 
     name: str
     jobs: int
-
-
-@dataclass(frozen=True, slots=True)
-class MetricCoverage:
-    """What series of metrics cover.
-
-    Attributes:
-        nodes: with samples, that the log has too.
-        gpus: with samples.
-        samples: read, with copies and those that could not be used.
-        begin, end: first and last sample, UTC.
-        covered_gpu_h: GPU-hours of jobs with samples.
-        covered_share: of all GPU-hours of the log.
-        clock_later_h: hours by which the log must be moved later to fit the series (negative:
-            earlier); null where the clocks agree.
-    """
-
-    nodes: int
-    gpus: int
-    samples: int
-    begin: str
-    end: str
-    covered_gpu_h: float
-    covered_share: float
-    clock_later_h: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,14 @@ import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waste.kinds import ALMOST_ALL, IDLE, PARTLY_IDLE, UNKNOWN, column_of
+from gpuplan.analysis.waste.kinds import (
+    ALMOST_ALL,
+    IDLE,
+    LIMIT_RATIO,
+    PARTLY_IDLE,
+    UNKNOWN,
+    column_of,
+)
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.twin.job_changes import limits_run
 from gpuplan.planner.twin.site_changes import SiteChange, combined
@@ -21,7 +28,7 @@ from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 END, SHRINK, LIMITS = REMEDIES = ("end idle jobs", "shrink to GPUs in use", "tighten limits")
 ALL = "all"
 """All waste at once; limits are none, and nobody knows a run time beforehand."""
-MOST_TIMES = 3.0
+MOST_TIMES = LIMIT_RATIO
 """Times the run time, the most that a limit is once limits are tightened."""
 LEAST_LIMIT_S = 300.0
 WHOLE = 0.95

@@ -24,6 +24,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
 from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE
 from gpuplan.planner.waste.class_speeds import ClassSpeed
@@ -143,12 +144,12 @@ def right_sizes(
     if not np.any(used_gb > 0):
         nothing = {"right_size": pl.String, "saved_gpu_h": pl.Float64}
         return (), None, pl.DataFrame(schema=nothing).clear(jobs.height)
-    types = jobs["gpu_type"].cast(pl.String).to_list()
-    stated = {kind: _stated(kind, terms.gpu_memory) for kind in set(types)}
-    _check_stated(types, total_gb, stated)
-    total_gb = np.where(
-        np.isnan(total_gb), np.array([stated[kind] or np.nan for kind in types]), total_gb
-    )
+    codes, names = name_codes(jobs["gpu_type"])
+    kinds = [*map(str, names.to_list()), None]
+    kind_of = codes.astype(np.int64)
+    stated_gb = np.array([_stated(kind, terms.gpu_memory) or np.nan for kind in kinds])
+    _check_stated(kinds, kind_of, total_gb, stated_gb)
+    total_gb = np.where(np.isnan(total_gb), stated_gb[kind_of], total_gb)
     percent = _numbers(jobs, "gpu_util_mean")
     tensor_percent = _numbers(jobs, "gpu_tensor_mean")
     compute = np.where(tensor_percent > 0, np.fmin(tensor_percent, percent), percent)
@@ -347,13 +348,14 @@ def _stated(kind: str | None, gpu_memory: Mapping[str, float]) -> float | None:
 
 
 def _check_stated(
-    types: Sequence[str | None], measured_gb: FloatArray, stated: Mapping[str | None, float | None]
+    kinds: Sequence[str | None], kind_of: IntArray, measured_gb: FloatArray, stated_gb: FloatArray
 ) -> None:
     """Refuse a stated memory far from that which was measured. Raises `UsageError`."""
-    for kind, size_gb in stated.items():
-        of_kind = measured_gb[np.array([each == kind for each in types])]
+    for place in np.flatnonzero(np.isfinite(stated_gb)).tolist():
+        kind, size_gb = kinds[place], stated_gb[place]
+        of_kind = measured_gb[kind_of == place]
         of_kind = of_kind[np.isfinite(of_kind)]
-        if size_gb is None or not of_kind.size:
+        if not of_kind.size:
             continue
         usual_gb = float(np.median(of_kind))
         if abs(size_gb - usual_gb) > MOST_OFF * usual_gb:

@@ -19,6 +19,7 @@ from gpuplan.simkit.quota.state import (
     SEARCHED_AMOUNT,
     SEARCHED_FR,
     give_quota,
+    slots_of,
     take_quota,
 )
 from gpuplan.simkit.quota.tree import available, borrowing_height
@@ -191,12 +192,9 @@ def assign(tree: Any, rules: Any, jobs: Any, state: Any, w: int, pinned: bool) -
 @borrowing_helper
 def set_request(jobs: Any, state: Any, w: int) -> None:
     """Make the request of a workload from its slots."""
-    shape = jobs.works[w, col.W_SHAPE]
-    at = jobs.works[w, col.W_SLOT_AT]
     requested = 0
-    for slot in range(
-        at, at + jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]
-    ):
+    begin, end = slots_of(jobs, w)
+    for slot in range(begin, end):
         fr = state.slots[slot, col.SLOT_FR]
         if fr < 0:
             continue

@@ -16,6 +16,7 @@ from gpuplan.simkit.quota.state import (
     RUNNING,
     give_quota,
     is_victim_before,
+    slots_of,
     take_quota,
 )
 from gpuplan.simkit.quota.tree import available, is_over
@@ -41,14 +42,13 @@ def may_evict(jobs: Any, policy: int, w: int, victim: int) -> bool:
 @borrowing_helper
 def uses_needed(jobs: Any, state: Any, w: int) -> bool:
     """Return whether a workload uses something that the request needs evictions for."""
-    shape = jobs.works[w, col.W_SHAPE]
-    at = jobs.works[w, col.W_SLOT_AT]
-    for slot in range(jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]):
-        if state.slots[at + slot, col.SLOT_AMOUNT] > 0:
+    begin, end = slots_of(jobs, w)
+    for slot in range(begin, end):
+        if state.slots[slot, col.SLOT_AMOUNT] > 0:
             for i in range(state.count[REQUESTED]):
                 if (
                     state.request[i, col.REQ_NEEDED]
-                    and state.request[i, col.REQ_FR] == state.slots[at + slot, col.SLOT_FR]
+                    and state.request[i, col.REQ_FR] == state.slots[slot, col.SLOT_FR]
                 ):
                     return True
     return False
@@ -118,14 +118,10 @@ def freed_at_most(jobs: Any, state: Any, queue: int, fr: int) -> int:
     """Return how much of something all candidates of a queue hold."""
     total = 0
     for i in range(state.queues[queue, col.SECTION], state.queues[queue, col.CAND_END]):
-        w = state.lists[i, col.CAND]
-        shape = jobs.works[w, col.W_SHAPE]
-        at = jobs.works[w, col.W_SLOT_AT]
-        for slot in range(
-            jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]
-        ):
-            if state.slots[at + slot, col.SLOT_FR] == fr:
-                total += state.slots[at + slot, col.SLOT_AMOUNT]
+        begin, end = slots_of(jobs, state.lists[i, col.CAND])
+        for slot in range(begin, end):
+            if state.slots[slot, col.SLOT_FR] == fr:
+                total += state.slots[slot, col.SLOT_AMOUNT]
     return total
 
 

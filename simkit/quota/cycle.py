@@ -25,6 +25,7 @@ from gpuplan.simkit.quota.state import (
     RUNNING,
     give_quota,
     join_running,
+    slots_of,
     take_quota,
 )
 from gpuplan.simkit.quota.tree import NO_LIMIT, release, use
@@ -151,11 +152,11 @@ def _admit(jobs: Any, state: Any, runs: Any, w: int) -> None:
     row = state.count[ROWS]
     runs[row, ROW_JOB], runs[row, ROW_START], runs[row, ROW_END] = w, now, state.works[w, col.END]
     runs[row, ROW_REASON] = runs[row, ROW_CAUSE] = FINISHED
-    shape, at = jobs.works[w, col.W_SHAPE], jobs.works[w, col.W_SLOT_AT]
-    for slot in range(jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]):
-        column = ROW_SLOTS + SLOT_COLUMNS * slot
-        runs[row, column] = state.slots[at + slot, col.SLOT_FR]
-        runs[row, column + 1] = state.slots[at + slot, col.SLOT_AMOUNT]
+    begin, end = slots_of(jobs, w)
+    for slot in range(begin, end):
+        column = ROW_SLOTS + SLOT_COLUMNS * (slot - begin)
+        runs[row, column] = state.slots[slot, col.SLOT_FR]
+        runs[row, column + 1] = state.slots[slot, col.SLOT_AMOUNT]
     state.works[w, col.ROW] = row
     state.count[ROWS] += 1
 
@@ -264,12 +265,9 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
 @borrowing_helper
 def _requeue(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
     """Keep the flavors tried by a workload that was not nominated, or park it; as `cycle`."""
-    queue, shape = jobs.works[w, col.W_QUEUE], jobs.works[w, col.W_SHAPE]
-    at = jobs.works[w, col.W_SLOT_AT]
-    is_left = False
-    for slot in range(
-        at, at + jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]
-    ):
+    queue, is_left = jobs.works[w, col.W_QUEUE], False
+    begin, end = slots_of(jobs, w)
+    for slot in range(begin, end):
         state.slots[slot, col.TRIED] = state.slots[slot, col.TRIED_NEW]
         is_left = is_left or state.slots[slot, col.TRIED] >= 0
     state.works[w, col.TRIED_EPOCH] = state.nodes[tree.nodes[queue, col.ROOT], col.EPOCH]

@@ -14,57 +14,10 @@ import numpy as np
 
 from gpuplan.simkit.heap import front, join, leave
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
+from gpuplan.simkit.quota import kai_columns as col
 from gpuplan.simkit.quota.kai_lists import enlist, relist, unlist
 from gpuplan.simkit.quota.kai_round import run_round
-from gpuplan.simkit.quota.kai_share import ALLOCATED, USAGE
-from gpuplan.simkit.quota.kai_state import (
-    ACTIVE_COUNT,
-    ALL_CAPACITY,
-    CLASSES,
-    FRESH,
-    IDLE,
-    JOB_ACTIVE,
-    JOB_ALIVE,
-    JOB_EVICTIONS,
-    JOB_FIRST,
-    JOB_LAST,
-    JOB_LEAST,
-    JOB_LOGGED,
-    JOB_MARKS,
-    JOB_PENDING,
-    JOB_QUEUE,
-    JOB_SIZE,
-    LIST_ACTIVE,
-    LIST_TOUCHED,
-    PARENT,
-    PREEMPT_SHIELD,
-    RECLAIM_SHIELD,
-    SECTION,
-    SHIELDS,
-    TASK_CAUSE,
-    TASK_GONE,
-    TASK_JOB,
-    TASK_LEAVING,
-    TASK_NODE,
-    TASK_OLD,
-    TASK_PENDING,
-    TASK_PLACED,
-    TASK_REASON,
-    TASK_REST,
-    TASK_ROW,
-    TASK_RUNNING,
-    TASK_START,
-    TASK_STATE,
-    TASK_WAITS,
-    TIME,
-    TOUCHED,
-    TOUCHED_JOBS,
-    add_future,
-    add_to_queue,
-    remove_task,
-    request,
-    started,
-)
+from gpuplan.simkit.quota.kai_state import add_future, add_to_queue, remove_task, request, started
 from gpuplan.simkit.reference import by_reference
 
 FAR = 1 << 62
@@ -83,11 +36,11 @@ USED, OLD, HELD, OLD_HELD, PAST_COLUMNS = range(5)
 def _come(state: Any, j: int) -> None:
     """Let all tasks of a job wait."""
     jobs, tasks = state.jobs, state.tasks
-    count = jobs[j, JOB_LAST] - jobs[j, JOB_FIRST]
-    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
-        tasks[task, TASK_STATE] = TASK_PENDING
-    jobs[j, JOB_PENDING] = jobs[j, JOB_ALIVE] = count
-    request(state, j, float(count * jobs[j, JOB_SIZE]))
+    count = jobs[j, col.JOB_LAST] - jobs[j, col.JOB_FIRST]
+    for task in range(jobs[j, col.JOB_FIRST], jobs[j, col.JOB_LAST]):
+        tasks[task, col.TASK_STATE] = col.TASK_PENDING
+    jobs[j, col.JOB_PENDING] = jobs[j, col.JOB_ALIVE] = count
+    request(state, j, float(count * jobs[j, col.JOB_SIZE]))
     enlist(state, j)
 
 
@@ -95,25 +48,25 @@ def _come(state: Any, j: int) -> None:
 def _end_task(state: Any, task: int, most_evictions: int) -> None:
     """Let a task end, or wait again where it was evicted."""
     jobs, tasks = state.jobs, state.tasks
-    j, node = tasks[task, TASK_JOB], tasks[task, TASK_NODE]
-    size = jobs[j, JOB_SIZE]
+    j, node = tasks[task, col.TASK_JOB], tasks[task, col.TASK_NODE]
+    size = jobs[j, col.JOB_SIZE]
     unlist(state, j)
-    state.nodes[node, IDLE] += size
-    tasks[task, TASK_NODE] = -1
-    if tasks[task, TASK_STATE] == TASK_RUNNING:
+    state.nodes[node, col.IDLE] += size
+    tasks[task, col.TASK_NODE] = -1
+    if tasks[task, col.TASK_STATE] == col.TASK_RUNNING:
         add_future(state, node, size)
         add_to_queue(state, j, -float(size))
         request(state, j, -float(size))
-        jobs[j, JOB_ACTIVE] -= 1
-        jobs[j, JOB_ALIVE] -= 1
-        tasks[task, TASK_STATE] = TASK_GONE
-    elif jobs[j, JOB_EVICTIONS] < most_evictions:
-        tasks[task, TASK_STATE] = TASK_PENDING
-        jobs[j, JOB_PENDING] += 1
+        jobs[j, col.JOB_ACTIVE] -= 1
+        jobs[j, col.JOB_ALIVE] -= 1
+        tasks[task, col.TASK_STATE] = col.TASK_GONE
+    elif jobs[j, col.JOB_EVICTIONS] < most_evictions:
+        tasks[task, col.TASK_STATE] = col.TASK_PENDING
+        jobs[j, col.JOB_PENDING] += 1
         request(state, j, float(size))
     else:
-        tasks[task, TASK_STATE] = TASK_GONE
-        jobs[j, JOB_ALIVE] -= 1
+        tasks[task, col.TASK_STATE] = col.TASK_GONE
+        jobs[j, col.JOB_ALIVE] -= 1
     enlist(state, j)
 
 
@@ -121,12 +74,12 @@ def _end_task(state: Any, task: int, most_evictions: int) -> None:
 def _start_task(state: Any, runs: Any, clock: Any, task: int) -> None:
     """Let a task run that a round placed."""
     tasks, now = state.tasks, clock[NOW]
-    tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_RUNNING, -1
-    tasks[task, TASK_START] = now
+    tasks[task, col.TASK_STATE], tasks[task, col.TASK_OLD] = col.TASK_RUNNING, -1
+    tasks[task, col.TASK_START] = now
     row = clock[ROWS]
-    tasks[task, TASK_ROW] = row
-    runs[row, ROW_JOB], runs[row, ROW_START] = tasks[task, TASK_JOB], now
-    runs[row, ROW_END] = now + tasks[task, TASK_REST]
+    tasks[task, col.TASK_ROW] = row
+    runs[row, ROW_JOB], runs[row, ROW_START] = tasks[task, col.TASK_JOB], now
+    runs[row, ROW_END] = now + tasks[task, col.TASK_REST]
     runs[row, ROW_REASON] = runs[row, ROW_CAUSE] = NOT_EVICTED
     clock[ROWS] += 1
 
@@ -135,13 +88,13 @@ def _start_task(state: Any, runs: Any, clock: Any, task: int) -> None:
 def _evict_task(state: Any, runs: Any, now: int, task: int, checkpoint: int) -> None:
     """Tell a task to stop."""
     tasks = state.tasks
-    tasks[task, TASK_OLD] = -1
-    row = tasks[task, TASK_ROW]
-    runs[row, ROW_END], runs[row, ROW_REASON] = now, tasks[task, TASK_REASON]
-    runs[row, ROW_CAUSE] = tasks[task, TASK_CAUSE]
+    tasks[task, col.TASK_OLD] = -1
+    row = tasks[task, col.TASK_ROW]
+    runs[row, ROW_END], runs[row, ROW_REASON] = now, tasks[task, col.TASK_REASON]
+    runs[row, ROW_CAUSE] = tasks[task, col.TASK_CAUSE]
     if checkpoint > 0:
-        ran = now - tasks[task, TASK_START]
-        tasks[task, TASK_REST] -= ran // checkpoint * checkpoint
+        ran = now - tasks[task, col.TASK_START]
+        tasks[task, col.TASK_REST] -= ran // checkpoint * checkpoint
 
 
 @borrowing_helper
@@ -149,20 +102,23 @@ def _stop_whole(state: Any, j: int) -> None:
     """Let all tasks of a job leave where those that are to move leave too few."""
     jobs, tasks = state.jobs, state.tasks
     moved, reason, cause = 0, 0, 0
-    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
-        how = tasks[task, TASK_STATE]
-        if tasks[task, TASK_OLD] >= 0 and (how == TASK_PLACED or how == TASK_WAITS):
+    for task in range(jobs[j, col.JOB_FIRST], jobs[j, col.JOB_LAST]):
+        how = tasks[task, col.TASK_STATE]
+        if tasks[task, col.TASK_OLD] >= 0 and (how == col.TASK_PLACED or how == col.TASK_WAITS):
             moved += 1
-            reason, cause = tasks[task, TASK_REASON], tasks[task, TASK_CAUSE]
-    if moved == 0 or jobs[j, JOB_ACTIVE] - moved >= jobs[j, JOB_LEAST]:
+            reason, cause = tasks[task, col.TASK_REASON], tasks[task, col.TASK_CAUSE]
+    if moved == 0 or jobs[j, col.JOB_ACTIVE] - moved >= jobs[j, col.JOB_LEAST]:
         return
-    for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
-        if tasks[task, TASK_STATE] == TASK_RUNNING:
-            tasks[task, TASK_STATE], tasks[task, TASK_OLD] = TASK_LEAVING, tasks[task, TASK_NODE]
-            tasks[task, TASK_REASON], tasks[task, TASK_CAUSE] = reason, cause
-            add_future(state, tasks[task, TASK_NODE], jobs[j, JOB_SIZE])
-            jobs[j, JOB_ACTIVE] -= 1
-            add_to_queue(state, j, -float(jobs[j, JOB_SIZE]))
+    for task in range(jobs[j, col.JOB_FIRST], jobs[j, col.JOB_LAST]):
+        if tasks[task, col.TASK_STATE] == col.TASK_RUNNING:
+            tasks[task, col.TASK_STATE], tasks[task, col.TASK_OLD] = (
+                col.TASK_LEAVING,
+                tasks[task, col.TASK_NODE],
+            )
+            tasks[task, col.TASK_REASON], tasks[task, col.TASK_CAUSE] = reason, cause
+            add_future(state, tasks[task, col.TASK_NODE], jobs[j, col.JOB_SIZE])
+            jobs[j, col.JOB_ACTIVE] -= 1
+            add_to_queue(state, j, -float(jobs[j, col.JOB_SIZE]))
 
 
 @borrowing_helper
@@ -171,34 +127,36 @@ def _end_round(state: Any, runs: Any, clock: Any, heap: Any, place: Any, limits:
     jobs, tasks = state.jobs, state.tasks
     grace, checkpoint = limits[0], limits[1]
     now, changed = clock[NOW], False
-    for i in range(state.count[TOUCHED_JOBS]):
-        j = state.lists[i, LIST_TOUCHED]
+    for i in range(state.count[col.TOUCHED_JOBS]):
+        j = state.lists[i, col.LIST_TOUCHED]
         evicted = False
         _stop_whole(state, j)
-        for task in range(jobs[j, JOB_FIRST], jobs[j, JOB_LAST]):
-            how = tasks[task, TASK_STATE]
-            moves = tasks[task, TASK_OLD] >= 0 and (how == TASK_PLACED or how == TASK_WAITS)
-            if moves or how == TASK_WAITS:  # it stops or waits on
+        for task in range(jobs[j, col.JOB_FIRST], jobs[j, col.JOB_LAST]):
+            how = tasks[task, col.TASK_STATE]
+            moves = tasks[task, col.TASK_OLD] >= 0 and (
+                how == col.TASK_PLACED or how == col.TASK_WAITS
+            )
+            if moves or how == col.TASK_WAITS:  # it stops or waits on
                 remove_task(state, j, task)
-                jobs[j, JOB_ACTIVE] -= 1
-                add_to_queue(state, j, -float(jobs[j, JOB_SIZE]))
-                how = tasks[task, TASK_STATE]
+                jobs[j, col.JOB_ACTIVE] -= 1
+                add_to_queue(state, j, -float(jobs[j, col.JOB_SIZE]))
+                how = tasks[task, col.TASK_STATE]
                 if not moves:
-                    jobs[j, JOB_PENDING] += 1
-            if how == TASK_PLACED:
+                    jobs[j, col.JOB_PENDING] += 1
+            if how == col.TASK_PLACED:
                 _start_task(state, runs, clock, task)
-                join(heap, place, 0, now + tasks[task, TASK_REST], task)
+                join(heap, place, 0, now + tasks[task, col.TASK_REST], task)
                 changed = True
-            elif how == TASK_LEAVING and tasks[task, TASK_OLD] >= 0:
+            elif how == col.TASK_LEAVING and tasks[task, col.TASK_OLD] >= 0:
                 _evict_task(state, runs, now, task, checkpoint)
                 leave(heap, place, 0, task)
                 join(heap, place, 0, now + grace, task)
-                request(state, j, -float(jobs[j, JOB_SIZE]))
+                request(state, j, -float(jobs[j, col.JOB_SIZE]))
                 evicted = changed = True
-        jobs[j, JOB_EVICTIONS] += evicted
-        jobs[j, JOB_MARKS] &= ~(TOUCHED | FRESH)
+        jobs[j, col.JOB_EVICTIONS] += evicted
+        jobs[j, col.JOB_MARKS] &= ~(col.TOUCHED | col.FRESH)
         relist(state, j)
-    state.count[TOUCHED_JOBS] = 0
+    state.count[col.TOUCHED_JOBS] = 0
     return changed
 
 
@@ -207,9 +165,13 @@ def _log(state: Any, changes: Any, time: int, j: int) -> None:
     """Note by how much what a job holds changed, for the window of past use."""
     row = changes[0, 0] + 1
     changes[0, 0] = row
-    held = state.jobs[j, JOB_ACTIVE] * state.jobs[j, JOB_SIZE]
-    changes[row, 0], changes[row, 1], changes[row, 2] = time, j, held - state.jobs[j, JOB_LOGGED]
-    state.jobs[j, JOB_LOGGED] = held
+    held = state.jobs[j, col.JOB_ACTIVE] * state.jobs[j, col.JOB_SIZE]
+    changes[row, 0], changes[row, 1], changes[row, 2] = (
+        time,
+        j,
+        held - state.jobs[j, col.JOB_LOGGED],
+    )
+    state.jobs[j, col.JOB_LOGGED] = held
 
 
 @borrowing_helper
@@ -226,8 +188,8 @@ def _use_until_now(state: Any, clock: Any, past: Any, decay: float) -> None:
     """Add what queues held since the last instant; the last row is the capacity."""
     queues = past.shape[0] - 1
     for q in range(queues):
-        past[q, HELD] = state.queues[q, ALLOCATED]
-    past[queues, HELD] = float(state.count[ALL_CAPACITY])
+        past[q, HELD] = state.queues[q, col.ALLOCATED]
+    past[queues, HELD] = float(state.count[col.ALL_CAPACITY])
     _decay(past, USED, past, HELD, float(clock[NOW] - clock[USED_UNTIL]), decay)
     clock[USED_UNTIL] = clock[NOW]
 
@@ -239,16 +201,16 @@ def _set_usage(state: Any, clock: Any, past: Any, changes: Any, decay: float, wi
     begin = clock[NOW] - window
     forgotten = 0.0
     if window > 0 and begin > clock[WINDOW_FROM]:
-        past[queues, OLD_HELD] = float(state.count[ALL_CAPACITY])
+        past[queues, OLD_HELD] = float(state.count[col.ALL_CAPACITY])
         while clock[READ] < changes[0, 0] and changes[clock[READ] + 1, 0] <= begin:
             clock[READ] += 1
             time = changes[clock[READ], 0]
             _decay(past, OLD, past, OLD_HELD, float(time - clock[WINDOW_FROM]), decay)
             clock[WINDOW_FROM] = time
-            q = state.jobs[changes[clock[READ], 1], JOB_QUEUE]
+            q = state.jobs[changes[clock[READ], 1], col.JOB_QUEUE]
             while q >= 0:
                 past[q, OLD_HELD] += float(changes[clock[READ], 2])
-                q = state.tree[q, PARENT]
+                q = state.tree[q, col.PARENT]
         _decay(past, OLD, past, OLD_HELD, float(begin - clock[WINDOW_FROM]), decay)
         clock[WINDOW_FROM] = begin
     if window > 0:
@@ -256,7 +218,7 @@ def _set_usage(state: Any, clock: Any, past: Any, changes: Any, decay: float, wi
     capacity = past[queues, USED] - forgotten * past[queues, OLD]
     for q in range(queues):
         used = past[q, USED] - forgotten * past[q, OLD]
-        state.queues[q, USAGE] = max(0.0, used / capacity) if capacity > 0 else 0.0
+        state.queues[q, col.USAGE] = max(0.0, used / capacity) if capacity > 0 else 0.0
 
 
 @borrowing_helper
@@ -264,11 +226,11 @@ def _shields_end(state: Any, now: int) -> int:
     """Return when the next running job may become a victim; `FAR`: none will."""
     tree, soon = state.tree, FAR
     for q in range(tree.shape[0] - 1):
-        shield, other = tree[q, RECLAIM_SHIELD], tree[q, PREEMPT_SHIELD]
+        shield, other = tree[q, col.RECLAIM_SHIELD], tree[q, col.PREEMPT_SHIELD]
         if shield <= 0 and other <= 0:
             continue
-        for at in range(tree[q, SECTION], tree[q, SECTION] + tree[q, ACTIVE_COUNT]):
-            start = started(state, state.lists[at, LIST_ACTIVE])
+        for at in range(tree[q, col.SECTION], tree[q, col.SECTION] + tree[q, col.ACTIVE_COUNT]):
+            start = started(state, state.lists[at, col.LIST_ACTIVE])
             if start + shield > now:
                 soon = min(soon, start + shield)
             if start + other > now:
@@ -283,6 +245,8 @@ def run_kai(
 ) -> int:  # fmt: skip
     """Take so many instants; returns `DONE`, `GOING`, or `FULL` where ``runs`` has no room.
 
+    Or only decide a round with the tables as they are: the states of tasks then tell what.
+
     Args:
         tables: see `gpuplan.simkit.quota.kai_state`.
         clock: see the cells above.
@@ -291,7 +255,8 @@ def run_kai(
         events: heap of ends and stops of tasks, with its table.
         lists: when jobs come; the jobs in that order; time, job and GPUs of each change of what
             jobs hold, from row 1 on, the first cell being their number.
-        limits: grace in seconds, checkpoint interval (0: none), most evictions, instants.
+        limits: grace in seconds, checkpoint interval (0: none), most evictions, instants (-1: only
+            decide a round).
         sharing: weight of past use (0: none), decay per second, window in seconds (0: all).
     """
     state = by_reference(tables)
@@ -300,16 +265,16 @@ def run_kai(
     most_evictions, instants = limits[2], limits[3]
     k, decay, window = sharing
     n = arrival.size
-    while True:
+    while instants >= 0:
         coming = clock[NEXT_COMING]
         now = FAR
         if heap.size[0]:
             now, _ = front(heap, 0)
         if coming < n:
             now = min(now, arrival[arrivals[coming]])
-        if clock[CHANGED] and state.count[CLASSES] > 0:
+        if clock[CHANGED] and state.count[col.CLASSES] > 0:
             now = min(now, clock[NOW] + 1)
-        if state.count[SHIELDS] and state.count[CLASSES] > 0:
+        if state.count[col.SHIELDS] and state.count[col.CLASSES] > 0:
             now = min(now, _shields_end(state, clock[NOW]))
         if now == FAR:
             return DONE
@@ -330,7 +295,7 @@ def run_kai(
             leave(heap, place, 0, task)
             _end_task(state, task, most_evictions)
             if k > 0:
-                _log(state, changes, now, state.tasks[task, TASK_JOB])
+                _log(state, changes, now, state.tasks[task, col.TASK_JOB])
         while coming < n and arrival[arrivals[coming]] == now:
             _come(state, arrivals[coming])
             coming += 1
@@ -339,16 +304,18 @@ def run_kai(
             clock[CHANGED] = 1  # the next round is a second later
             continue
         clock[CHANGED] = 0
-        if state.count[CLASSES] == 0:
+        if state.count[col.CLASSES] == 0:
             continue
         clock[ROUND_AT] = now
         if k > 0:
             _set_usage(state, clock, past, changes, decay, window)
-        state.count[TIME] = now
+        state.count[col.TIME] = now
         run_round(state, k)
-        if state.count[TOUCHED_JOBS] > 0:
-            changed = state.count[TOUCHED_JOBS]
+        if state.count[col.TOUCHED_JOBS] > 0:
+            changed = state.count[col.TOUCHED_JOBS]
             clock[CHANGED] = _end_round(state, runs, clock, heap, place, limits)
             for i in range(changed):
                 if k > 0:
-                    _log(state, changes, now, state.lists[i, LIST_TOUCHED])
+                    _log(state, changes, now, state.lists[i, col.LIST_TOUCHED])
+    run_round(state, k)
+    return DONE

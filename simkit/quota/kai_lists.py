@@ -5,70 +5,40 @@ from __future__ import annotations
 from typing import Any
 
 from gpuplan.simkit.jit import borrowing_helper
-from gpuplan.simkit.quota.kai_state import (
-    ACTIVE_COUNT,
-    CLASS_COUNT,
-    CLASS_NEED,
-    CLASS_PLACE,
-    CLASS_SIZE,
-    CLASS_WANTED,
-    CLASSES,
-    CURSOR,
-    IN_ACTIVE,
-    IN_PENDING,
-    JOB_ACTIVE,
-    JOB_AGE,
-    JOB_ALIVE,
-    JOB_CLASS,
-    JOB_FIXED,
-    JOB_FULL,
-    JOB_LEAST,
-    JOB_LISTED,
-    JOB_PENDING,
-    JOB_PRIORITY,
-    JOB_QUEUE,
-    KEEPS_PLACE,
-    LIST_ACTIVE,
-    LIST_CLASSES,
-    LIST_KIND,
-    LIST_PENDING,
-    NO_CLASS,
-    PENDING_COUNT,
-    SECTION,
-    tasks_wanted,
-)
+from gpuplan.simkit.quota import kai_columns as col
+from gpuplan.simkit.quota.kai_state import tasks_wanted
 
 
 @borrowing_helper
 def fullness(jobs: Any, j: int) -> int:
     """Return 0 for a job with fewer active tasks than it needs, 1 for exactly so many, 2 more."""
-    if jobs[j, JOB_ACTIVE] < jobs[j, JOB_LEAST]:
+    if jobs[j, col.JOB_ACTIVE] < jobs[j, col.JOB_LEAST]:
         return 0
-    return 1 if jobs[j, JOB_ACTIVE] == jobs[j, JOB_LEAST] else 2
+    return 1 if jobs[j, col.JOB_ACTIVE] == jobs[j, col.JOB_LEAST] else 2
 
 
 @borrowing_helper
 def is_before(jobs: Any, j: int, full: int, other: int, other_full: int) -> bool:
     """Return whether a job is placed before another of its queue, by how full each is."""
-    if jobs[j, JOB_PRIORITY] != jobs[other, JOB_PRIORITY]:
-        return jobs[j, JOB_PRIORITY] > jobs[other, JOB_PRIORITY]  # type: ignore[no-any-return]
+    if jobs[j, col.JOB_PRIORITY] != jobs[other, col.JOB_PRIORITY]:
+        return jobs[j, col.JOB_PRIORITY] > jobs[other, col.JOB_PRIORITY]  # type: ignore[no-any-return]
     if full != other_full:
         return full < other_full
-    return jobs[j, JOB_AGE] < jobs[other, JOB_AGE]  # type: ignore[no-any-return]
+    return jobs[j, col.JOB_AGE] < jobs[other, col.JOB_AGE]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _listed_before(jobs: Any, j: int, other: int) -> bool:
     """Return whether a job comes before another in the lists."""
-    return is_before(jobs, j, jobs[j, JOB_FULL], other, jobs[other, JOB_FULL])
+    return is_before(jobs, j, jobs[j, col.JOB_FULL], other, jobs[other, col.JOB_FULL])
 
 
 @borrowing_helper
 def put_into(state: Any, j: int, column: int, count: int) -> None:
     """Put a job into a list of its queue."""
     jobs, lists = state.jobs, state.lists
-    q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
+    q = jobs[j, col.JOB_QUEUE]
+    low = state.tree[q, col.SECTION]
     at = high = low + state.tree[q, count]
     while low < high:
         middle = (low + high) >> 1
@@ -78,12 +48,12 @@ def put_into(state: Any, j: int, column: int, count: int) -> None:
             low = middle + 1
     while at > low:
         lists[at, column] = lists[at - 1, column]
-        if column == LIST_PENDING:
-            lists[at, LIST_KIND] = lists[at - 1, LIST_KIND]
+        if column == col.LIST_PENDING:
+            lists[at, col.LIST_KIND] = lists[at - 1, col.LIST_KIND]
         at -= 1
     lists[low, column] = j
-    if column == LIST_PENDING:
-        lists[low, LIST_KIND] = jobs[j, JOB_CLASS]
+    if column == col.LIST_PENDING:
+        lists[low, col.LIST_KIND] = jobs[j, col.JOB_CLASS]
     state.tree[q, count] += 1
 
 
@@ -91,8 +61,8 @@ def put_into(state: Any, j: int, column: int, count: int) -> None:
 def _place_of(state: Any, j: int, column: int, count: int) -> int:
     """Return where a job is in a list of its queue."""
     jobs = state.jobs
-    q = jobs[j, JOB_QUEUE]
-    low = state.tree[q, SECTION]
+    q = jobs[j, col.JOB_QUEUE]
+    low = state.tree[q, col.SECTION]
     high = low + state.tree[q, count] - 1
     while low < high:
         middle = (low + high) >> 1
@@ -107,13 +77,13 @@ def _place_of(state: Any, j: int, column: int, count: int) -> int:
 def take_out(state: Any, j: int, column: int, count: int) -> None:
     """Take a job out of a list of its queue."""
     jobs, lists = state.jobs, state.lists
-    q = jobs[j, JOB_QUEUE]
-    last = state.tree[q, SECTION] + state.tree[q, count] - 1
+    q = jobs[j, col.JOB_QUEUE]
+    last = state.tree[q, col.SECTION] + state.tree[q, count] - 1
     low = _place_of(state, j, column, count)
     while low < last:
         lists[low, column] = lists[low + 1, column]
-        if column == LIST_PENDING:
-            lists[low, LIST_KIND] = lists[low + 1, LIST_KIND]
+        if column == col.LIST_PENDING:
+            lists[low, col.LIST_KIND] = lists[low + 1, col.LIST_KIND]
         low += 1
     state.tree[q, count] -= 1
 
@@ -121,25 +91,29 @@ def take_out(state: Any, j: int, column: int, count: int) -> None:
 @borrowing_helper
 def unlist(state: Any, j: int) -> None:
     """Take a job out of the lists of its queue."""
-    listed = state.jobs[j, JOB_LISTED]
-    if listed & IN_PENDING:
-        take_out(state, j, LIST_PENDING, PENDING_COUNT)
-        if not listed & KEEPS_PLACE:
-            _leave_class(state, state.jobs[j, JOB_CLASS])
-    if listed & IN_ACTIVE:
-        take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-    state.jobs[j, JOB_LISTED] = 0
+    listed = state.jobs[j, col.JOB_LISTED]
+    if listed & col.IN_PENDING:
+        take_out(state, j, col.LIST_PENDING, col.PENDING_COUNT)
+        if not listed & col.KEEPS_PLACE:
+            _leave_class(state, state.jobs[j, col.JOB_CLASS])
+    if listed & col.IN_ACTIVE:
+        take_out(state, j, col.LIST_ACTIVE, col.ACTIVE_COUNT)
+    state.jobs[j, col.JOB_LISTED] = 0
 
 
 @borrowing_helper
 def relist(state: Any, j: int) -> None:
     """Put a job where it belongs after its tasks changed."""
     jobs = state.jobs
-    if jobs[j, JOB_LISTED] & KEEPS_PLACE and jobs[j, JOB_ACTIVE] == 0 and jobs[j, JOB_PENDING] > 0:
-        at = _place_of(state, j, LIST_PENDING, PENDING_COUNT)
-        state.lists[at, LIST_KIND] = jobs[j, JOB_CLASS]
+    if (
+        jobs[j, col.JOB_LISTED] & col.KEEPS_PLACE
+        and jobs[j, col.JOB_ACTIVE] == 0
+        and jobs[j, col.JOB_PENDING] > 0
+    ):
+        at = _place_of(state, j, col.LIST_PENDING, col.PENDING_COUNT)
+        state.lists[at, col.LIST_KIND] = jobs[j, col.JOB_CLASS]
         _join_class(state, j)
-        jobs[j, JOB_LISTED] = IN_PENDING
+        jobs[j, col.JOB_LISTED] = col.IN_PENDING
     else:
         unlist(state, j)
         enlist(state, j)
@@ -151,9 +125,9 @@ def keep_place(state: Any, j: int) -> None:
 
     It may have to wait on then, where it was: moving those after it there and back is saved.
     """
-    state.lists[state.tree[state.jobs[j, JOB_QUEUE], CURSOR], LIST_KIND] = NO_CLASS
-    state.jobs[j, JOB_LISTED] |= KEEPS_PLACE
-    _leave_class(state, state.jobs[j, JOB_CLASS])
+    state.lists[state.tree[state.jobs[j, col.JOB_QUEUE], col.CURSOR], col.LIST_KIND] = col.NO_CLASS
+    state.jobs[j, col.JOB_LISTED] |= col.KEEPS_PLACE
+    _leave_class(state, state.jobs[j, col.JOB_CLASS])
 
 
 @borrowing_helper
@@ -161,39 +135,44 @@ def enlist(state: Any, j: int) -> None:
     """Put a job into the lists of its queue where it belongs."""
     jobs = state.jobs
     listed = 0
-    jobs[j, JOB_FULL] = fullness(jobs, j)
-    together = jobs[j, JOB_ACTIVE] + jobs[j, JOB_PENDING]
-    if jobs[j, JOB_PENDING] > 0 and together >= min(jobs[j, JOB_LEAST], jobs[j, JOB_ALIVE]):
-        put_into(state, j, LIST_PENDING, PENDING_COUNT)
+    jobs[j, col.JOB_FULL] = fullness(jobs, j)
+    together = jobs[j, col.JOB_ACTIVE] + jobs[j, col.JOB_PENDING]
+    if jobs[j, col.JOB_PENDING] > 0 and together >= min(
+        jobs[j, col.JOB_LEAST], jobs[j, col.JOB_ALIVE]
+    ):
+        put_into(state, j, col.LIST_PENDING, col.PENDING_COUNT)
         _join_class(state, j)
-        listed = IN_PENDING
-    if jobs[j, JOB_ACTIVE] > 0 and not jobs[j, JOB_FIXED]:
-        put_into(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-        listed |= IN_ACTIVE
-    jobs[j, JOB_LISTED] = listed
+        listed = col.IN_PENDING
+    if jobs[j, col.JOB_ACTIVE] > 0 and not jobs[j, col.JOB_FIXED]:
+        put_into(state, j, col.LIST_ACTIVE, col.ACTIVE_COUNT)
+        listed |= col.IN_ACTIVE
+    jobs[j, col.JOB_LISTED] = listed
 
 
 @borrowing_helper
 def _join_class(state: Any, j: int) -> None:
     """Count a job among the pending ones of its class; list a class that had none."""
     jobs, classes = state.jobs, state.classes
-    kind = jobs[j, JOB_CLASS]
-    if classes[kind, CLASS_COUNT] == 0:
-        classes[kind, CLASS_PLACE] = state.count[CLASSES]
-        state.lists[state.count[CLASSES], LIST_CLASSES] = kind
-        state.count[CLASSES] += 1
-    classes[kind, CLASS_WANTED] = tasks_wanted(jobs, j)
-    classes[kind, CLASS_NEED] = classes[kind, CLASS_WANTED] * classes[kind, CLASS_SIZE]
-    classes[kind, CLASS_COUNT] += 1
+    kind = jobs[j, col.JOB_CLASS]
+    if classes[kind, col.CLASS_COUNT] == 0:
+        classes[kind, col.CLASS_PLACE] = state.count[col.CLASSES]
+        state.lists[state.count[col.CLASSES], col.LIST_CLASSES] = kind
+        state.count[col.CLASSES] += 1
+    wanted = tasks_wanted(jobs, j)
+    if classes[kind, col.CLASS_WANTED] != wanted:
+        classes[kind, col.CLASS_WANTED] = wanted
+        classes[kind, col.CLASS_NEED] = wanted * classes[kind, col.CLASS_SIZE]
+        classes[kind, col.SHAPE_POOR_AT] = -1
+    classes[kind, col.CLASS_COUNT] += 1
 
 
 @borrowing_helper
 def _leave_class(state: Any, kind: int) -> None:
     """Count one less among the pending jobs of a class; one that has none is listed no more."""
     classes, lists = state.classes, state.lists
-    classes[kind, CLASS_COUNT] -= 1
-    if classes[kind, CLASS_COUNT] == 0:
-        state.count[CLASSES] -= 1
-        last = lists[state.count[CLASSES], LIST_CLASSES]
-        lists[classes[kind, CLASS_PLACE], LIST_CLASSES] = last
-        classes[last, CLASS_PLACE] = classes[kind, CLASS_PLACE]
+    classes[kind, col.CLASS_COUNT] -= 1
+    if classes[kind, col.CLASS_COUNT] == 0:
+        state.count[col.CLASSES] -= 1
+        last = lists[state.count[col.CLASSES], col.LIST_CLASSES]
+        lists[classes[kind, col.CLASS_PLACE], col.LIST_CLASSES] = last
+        classes[last, col.CLASS_PLACE] = classes[kind, col.CLASS_PLACE]

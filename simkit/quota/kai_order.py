@@ -4,59 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpuplan.simkit.jit import borrowing_helper
+from gpuplan.simkit.quota import kai_columns as col
 from gpuplan.simkit.quota.kai_lists import fullness, is_before, put_into, take_out
-from gpuplan.simkit.quota.kai_share import ALLOCATED, POPPED, PRIORITY, SHARE_PLACE
-from gpuplan.simkit.quota.kai_state import (
-    ACTION,
-    ACTIVE_COUNT,
-    ALL_CAPACITY,
-    BATCH_JOB,
-    BEST_EVICT,
-    BEST_PLACE,
-    BEST_REPLACE,
-    CHILD_FIRST,
-    CHILD_LAST,
-    CLASS_BEGIN,
-    CLASS_END,
-    CLASS_FAILED,
-    CLASS_LEFT,
-    CLASS_NEED,
-    CREATED,
-    CURSOR,
-    FRESH,
-    IS_VICTIM,
-    JOB_ACTIVE,
-    JOB_FULL,
-    JOB_GATHERED,
-    JOB_LEAST,
-    JOB_MARKS,
-    JOB_PRIORITY,
-    JOB_QUEUE,
-    JOB_SIZE,
-    JOB_TRIED,
-    LIST_ACTIVE,
-    LIST_KIND,
-    LIST_PENDING,
-    NEXT_NEED,
-    NO_CLASS,
-    PARENT,
-    PENDING_COUNT,
-    RANK_PLACE,
-    SECTION,
-    SETTLED,
-    SEVERAL,
-    SHIELD,
-    UNBOUNDED,
-    UPWARDS,
-    VERSION,
-    VICTIM_CURSOR,
-    allocatable,
-    is_shielded,
-    within_deserved,
-)
+from gpuplan.simkit.quota.kai_state import UNBOUNDED, allocatable, is_shielded, within_deserved
 
 PLACING, REPLACING, EVICTING = range(3)  # whose order: pending jobs, evicted ones, victims
+NEVER = 1 << 62  # the rank of a queue without jobs
 
 
 @borrowing_helper
@@ -71,168 +27,181 @@ def _dominant(held: float, capacity: float, everything: float) -> float:
 def _need(tree: Any, jobs: Any, q: int, j: int, mode: int) -> float:
     """Return the GPUs that the best job below a queue would take next."""
     if mode == PLACING:
-        return float(tree[q, NEXT_NEED])
+        return float(tree[q, col.NEXT_NEED])
     if mode == REPLACING:
-        return float(max(1, jobs[j, JOB_LEAST] - jobs[j, JOB_ACTIVE]) * jobs[j, JOB_SIZE])
+        return float(
+            max(1, jobs[j, col.JOB_LEAST] - jobs[j, col.JOB_ACTIVE]) * jobs[j, col.JOB_SIZE]
+        )
     return 0.0
 
 
 @borrowing_helper
 def left_of(jobs: Any, j: int) -> int:
     """Return how many active tasks of a victim have not been gathered."""
-    return jobs[j, JOB_ACTIVE] - jobs[j, JOB_GATHERED]  # type: ignore[no-any-return]
+    return jobs[j, col.JOB_ACTIVE] - jobs[j, col.JOB_GATHERED]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _rank(tree: Any, queues: Any, jobs: Any, q: int, mode: int, everything: float) -> None:
-    """Note where a queue with its best job comes in an order: by rank, then by share."""
-    j = tree[q, BEST_PLACE + mode]
+    """Note where a queue with its best job comes in an order: by rank, then by share.
+
+    Victims are taken from the last queue of their order, so that theirs are negative.
+    """
+    j = tree[q, col.BEST_PLACE + mode]
     if j < 0:
+        tree[q, col.RANK_PLACE + mode] = NEVER
         return
-    held, capacity = queues[q, ALLOCATED], allocatable(queues, q)
+    held, capacity = queues[q, col.ALLOCATED], allocatable(queues, q)
     need = _need(tree, jobs, q, j, mode)
     # 0 or more with something wanted; higher priorities; those that may hold what they would hold.
     rank = 0 if within_deserved(queues, q, held + need) else 1 << 61
-    rank -= 2 * int(queues[q, PRIORITY])
+    rank -= 2 * int(queues[q, col.PRIORITY])
     rank += capacity == 0 and held + need > 0
     if mode == EVICTING:
-        need = -(queues[q, POPPED] + left_of(jobs, j) * jobs[j, JOB_SIZE])
-    tree[q, RANK_PLACE + mode] = rank
-    queues[q, SHARE_PLACE + mode] = _dominant(held + need, capacity, everything)
+        need = -(queues[q, col.POPPED] + left_of(jobs, j) * jobs[j, col.JOB_SIZE])
+    share = _dominant(held + need, capacity, everything)
+    tree[q, col.RANK_PLACE + mode] = -rank if mode == EVICTING else rank
+    queues[q, col.SHARE_PLACE + mode] = -share if mode == EVICTING else share
 
 
 @borrowing_helper
 def _tie_before(tree: Any, queues: Any, q: int, other: int, everything: float) -> bool:
     """Return whether a queue comes before another of the same rank and share."""
     capacity, other_capacity = allocatable(queues, q), allocatable(queues, other)
-    share = _dominant(queues[q, ALLOCATED], capacity, everything)
-    other_share = _dominant(queues[other, ALLOCATED], other_capacity, everything)
+    share = _dominant(queues[q, col.ALLOCATED], capacity, everything)
+    other_share = _dominant(queues[other, col.ALLOCATED], other_capacity, everything)
     if share != other_share:
         return share < other_share
     if capacity != other_capacity:
         return capacity < other_capacity
-    return tree[q, CREATED] < tree[other, CREATED]  # type: ignore[no-any-return]
+    return tree[q, col.CREATED] < tree[other, col.CREATED]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _first_pending(state: Any, q: int) -> int:
     """Return the first job of a queue that this action has not tried; -1: there is none."""
-    tree, lists, marks = state.tree, state.lists, state.count[SEVERAL] > 0
-    end = tree[q, SECTION] + tree[q, PENDING_COUNT]
-    at = tree[q, CURSOR]
+    tree, lists, marks = state.tree, state.lists, state.count[col.SEVERAL] > 0
+    end = tree[q, col.SECTION] + tree[q, col.PENDING_COUNT]
+    at = tree[q, col.CURSOR]
     while at < end:
-        if lists[at, LIST_KIND] != NO_CLASS and not (
-            marks and state.jobs[lists[at, LIST_PENDING], JOB_TRIED] == state.count[ACTION]
+        if lists[at, col.LIST_KIND] != col.NO_CLASS and not (
+            marks
+            and state.jobs[lists[at, col.LIST_PENDING], col.JOB_TRIED] == state.count[col.ACTION]
         ):
             break
         at += 1
-    tree[q, CURSOR] = at
+    tree[q, col.CURSOR] = at
     if at == end:
         return -1
-    tree[q, NEXT_NEED] = state.classes[lists[at, LIST_KIND], CLASS_NEED]
-    return lists[at, LIST_PENDING]  # type: ignore[no-any-return]
+    tree[q, col.NEXT_NEED] = state.classes[lists[at, col.LIST_KIND], col.CLASS_NEED]
+    return lists[at, col.LIST_PENDING]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def list_victim_as(state: Any, j: int, full: int) -> None:
     """Put a victim where it belongs among those of its queue as if it were so full."""
-    q = state.jobs[j, JOB_QUEUE]
-    take_out(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-    state.jobs[j, JOB_FULL] = full
-    put_into(state, j, LIST_ACTIVE, ACTIVE_COUNT)
-    state.tree[q, VICTIM_CURSOR] = state.tree[q, SECTION] + state.tree[q, ACTIVE_COUNT] - 1
+    q = state.jobs[j, col.JOB_QUEUE]
+    take_out(state, j, col.LIST_ACTIVE, col.ACTIVE_COUNT)
+    state.jobs[j, col.JOB_FULL] = full
+    put_into(state, j, col.LIST_ACTIVE, col.ACTIVE_COUNT)
+    state.tree[q, col.VICTIM_CURSOR] = (
+        state.tree[q, col.SECTION] + state.tree[q, col.ACTIVE_COUNT] - 1
+    )
 
 
 @borrowing_helper
 def _last_victim(state: Any, q: int, j: int, most_priority: int) -> int:
     """Return the next victim of a queue for a job; -1: there is none."""
     jobs = state.jobs
-    if not state.tree[q, IS_VICTIM]:
+    if not state.tree[q, col.IS_VICTIM]:
         return -1
-    first, at = state.tree[q, SECTION], state.tree[q, VICTIM_CURSOR]
+    first, at = state.tree[q, col.SECTION], state.tree[q, col.VICTIM_CURSOR]
     while at >= first:
-        victim = state.lists[at, LIST_ACTIVE]
-        if jobs[victim, JOB_PRIORITY] >= most_priority:
+        victim = state.lists[at, col.LIST_ACTIVE]
+        if jobs[victim, col.JOB_PRIORITY] >= most_priority:
             at = first - 1  # those before it have no lower priority
             break
         if (
             victim != j
-            and jobs[victim, JOB_ACTIVE] > jobs[victim, JOB_GATHERED]
-            and not jobs[victim, JOB_MARKS] & FRESH
-            and not is_shielded(state, victim, state.tree[q, SHIELD])
+            and jobs[victim, col.JOB_ACTIVE] > jobs[victim, col.JOB_GATHERED]
+            and not jobs[victim, col.JOB_MARKS] & col.FRESH
+            and not is_shielded(state, victim, state.tree[q, col.SHIELD])
         ):
             break
         at -= 1
-    state.tree[q, VICTIM_CURSOR] = at
-    return state.lists[at, LIST_ACTIVE] if at >= first else -1
+    state.tree[q, col.VICTIM_CURSOR] = at
+    return state.lists[at, col.LIST_ACTIVE] if at >= first else -1
 
 
 @borrowing_helper
 def _pick(tree: Any, queues: Any, child: Any, q: int, mode: int, everything: float) -> None:
     """Set the best job below a queue, or below none, to that of its best child."""
-    rank, share = RANK_PLACE + mode, SHARE_PLACE + mode
-    top = -1
-    for at in range(tree[q, CHILD_FIRST], tree[q, CHILD_LAST]):
+    rank, share = col.RANK_PLACE + mode, col.SHARE_PLACE + mode
+    top, least, smallest = -1, NEVER, -np.inf
+    for at in range(tree[q, col.CHILD_FIRST], tree[q, col.CHILD_LAST]):
         other = child[at]
-        if tree[other, BEST_PLACE + mode] < 0:
-            continue
-        if top < 0:
-            top = other
-            continue
-        if tree[other, rank] != tree[top, rank]:
-            is_before = tree[other, rank] < tree[top, rank]
-        elif queues[other, share] != queues[top, share]:
-            is_before = queues[other, share] < queues[top, share]
-        else:
-            is_before = _tie_before(tree, queues, other, top, everything)
-        if is_before != (mode == EVICTING):
-            top = other
-    tree[q, BEST_PLACE + mode] = tree[top, BEST_PLACE + mode] if top >= 0 else -1
+        other_rank, other_share = tree[other, rank], queues[other, share]
+        is_as_low = other_rank == least
+        is_before = (other_rank < least) | (is_as_low & (other_share < smallest))
+        if is_as_low and other_share == smallest:
+            is_before = _tie_before(tree, queues, other, top, everything) != (mode == EVICTING)
+        # No branches: which queue comes next is hard to foresee.
+        top = other if is_before else top
+        least = other_rank if is_before else least
+        smallest = other_share if is_before else smallest
+    tree[q, col.BEST_PLACE + mode] = tree[top, col.BEST_PLACE + mode] if top >= 0 else -1
     if mode == PLACING and top >= 0:
-        tree[q, NEXT_NEED] = tree[top, NEXT_NEED]
+        tree[q, col.NEXT_NEED] = tree[top, col.NEXT_NEED]
 
 
 @borrowing_helper
 def _climb(state: Any, q: int, mode: int) -> int:
     """Look again at a queue and all that is above it; returns the first job of the order."""
-    tree, queues, everything = state.tree, state.queues, float(state.count[ALL_CAPACITY])
+    tree, queues, everything = state.tree, state.queues, float(state.count[col.ALL_CAPACITY])
     roots = tree.shape[0] - 1
     _rank(tree, queues, state.jobs, q, mode, everything)
-    q = tree[q, PARENT]
+    q = tree[q, col.PARENT]
     while q >= 0:
         _pick(tree, queues, state.child, q, mode, everything)
         _rank(tree, queues, state.jobs, q, mode, everything)
-        q = tree[q, PARENT]
+        q = tree[q, col.PARENT]
     _pick(tree, queues, state.child, roots, mode, everything)
-    return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
+    return tree[roots, col.BEST_PLACE + mode]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _look_at_all(state: Any, mode: int) -> int:
-    """Pick the best below every queue that is not a leaf; returns the first job of the order."""
-    tree, queues, everything = state.tree, state.queues, float(state.count[ALL_CAPACITY])
+    """Pick the best below every queue above others; returns the first job of the order.
+
+    Those queues have none yet; that of a leaf says which of them have any below.
+    """
+    tree, queues, everything = state.tree, state.queues, float(state.count[col.ALL_CAPACITY])
     roots = tree.shape[0] - 1
     for i in range(roots):
-        q = tree[i, UPWARDS]
-        if tree[q, CHILD_LAST] > tree[q, CHILD_FIRST]:
-            _pick(tree, queues, state.child, q, mode, everything)
+        q = tree[i, col.UPWARDS]
+        if tree[q, col.BEST_PLACE + mode] >= 0:
+            if tree[q, col.CHILD_LAST] > tree[q, col.CHILD_FIRST]:
+                _pick(tree, queues, state.child, q, mode, everything)
+            if tree[q, col.PARENT] >= 0:
+                tree[tree[q, col.PARENT], col.BEST_PLACE + mode] = tree[q, col.BEST_PLACE + mode]
         _rank(tree, queues, state.jobs, q, mode, everything)
     _pick(tree, queues, state.child, roots, mode, everything)
-    return tree[roots, BEST_PLACE + mode]  # type: ignore[no-any-return]
+    return tree[roots, col.BEST_PLACE + mode]  # type: ignore[no-any-return]
 
 
 @borrowing_helper
 def _all_fail(state: Any, q: int, need: int) -> bool:
     """Pass all jobs left of a queue where all fail and need no more; returns whether it did."""
     classes = state.classes
-    begin, end = state.tree[q, CLASS_BEGIN], state.tree[q, CLASS_END]
+    begin, end = state.tree[q, col.CLASS_BEGIN], state.tree[q, col.CLASS_END]
     for kind in range(begin, end):
-        if classes[kind, CLASS_LEFT] > 0 and (
-            classes[kind, CLASS_FAILED] != state.count[VERSION] or classes[kind, CLASS_NEED] > need
+        if classes[kind, col.CLASS_LEFT] > 0 and (
+            classes[kind, col.CLASS_FAILED] != state.count[col.VERSION]
+            or classes[kind, col.CLASS_NEED] > need
         ):
             return False
     for kind in range(begin, end):
-        classes[kind, CLASS_LEFT] = 0
+        classes[kind, col.CLASS_LEFT] = 0
     return True
 
 
@@ -243,29 +212,29 @@ def skip_failed(state: Any, q: int) -> None:
     What needs no more than the one before it has the same turn: no other queue comes in between.
     """
     classes, lists, tree = state.classes, state.lists, state.tree
-    at, end = tree[q, CURSOR], tree[q, SECTION] + tree[q, PENDING_COUNT]
-    action, version = state.count[ACTION], state.count[VERSION]
-    marks = state.count[SEVERAL] > 0
-    need = classes[lists[at, LIST_KIND], CLASS_NEED]
-    if not marks and end - at > tree[q, CLASS_END] - tree[q, CLASS_BEGIN]:
+    at, end = tree[q, col.CURSOR], tree[q, col.SECTION] + tree[q, col.PENDING_COUNT]
+    action, version = state.count[col.ACTION], state.count[col.VERSION]
+    marks = state.count[col.SEVERAL] > 0
+    need = classes[lists[at, col.LIST_KIND], col.CLASS_NEED]
+    if not marks and end - at > tree[q, col.CLASS_END] - tree[q, col.CLASS_BEGIN]:
         if _all_fail(state, q, need):
-            tree[q, CURSOR] = end
+            tree[q, col.CURSOR] = end
             return
     while at < end:
-        kind = lists[at, LIST_KIND]
-        if kind == NO_CLASS:
+        kind = lists[at, col.LIST_KIND]
+        if kind == col.NO_CLASS:
             at += 1
             continue
-        if marks and state.jobs[lists[at, LIST_PENDING], JOB_TRIED] == action:
+        if marks and state.jobs[lists[at, col.LIST_PENDING], col.JOB_TRIED] == action:
             at += 1
             continue
-        if classes[kind, CLASS_FAILED] != version or classes[kind, CLASS_NEED] > need:
+        if classes[kind, col.CLASS_FAILED] != version or classes[kind, col.CLASS_NEED] > need:
             break
         if marks:
-            state.jobs[lists[at, LIST_PENDING], JOB_TRIED] = action
-        classes[kind, CLASS_LEFT] -= 1
+            state.jobs[lists[at, col.LIST_PENDING], col.JOB_TRIED] = action
+        classes[kind, col.CLASS_LEFT] -= 1
         at += 1
-    tree[q, CURSOR] = at
+    tree[q, col.CURSOR] = at
 
 
 @borrowing_helper
@@ -276,18 +245,18 @@ def first_pending(state: Any, begins: bool) -> int:
     another place in the lists, so that marks tell which were tried.
     """
     tree = state.tree
-    again = begins or state.count[SEVERAL] > 0
+    again = begins or state.count[col.SEVERAL] > 0
     for q in range(tree.shape[0] - 1):
         if again:
-            tree[q, CURSOR] = tree[q, SECTION]
-        tree[q, BEST_PLACE] = _first_pending(state, q)
+            tree[q, col.CURSOR] = tree[q, col.SECTION]
+        tree[q, col.BEST_PLACE] = _first_pending(state, q)
     return _look_at_all(state, PLACING)
 
 
 @borrowing_helper
 def next_pending(state: Any, q: int) -> int:
     """Return the first job to place where only a queue, and those above it, changed."""
-    state.tree[q, BEST_PLACE] = _first_pending(state, q)
+    state.tree[q, col.BEST_PLACE] = _first_pending(state, q)
     return _climb(state, q, PLACING)
 
 
@@ -296,15 +265,15 @@ def first_victim(state: Any, j: int, most_priority: int) -> int:
     """Return the first victim for a job, in the queues marked `IS_VICTIM`; -1: there is none."""
     tree = state.tree
     for q in range(tree.shape[0] - 1):
-        tree[q, VICTIM_CURSOR] = tree[q, SECTION] + tree[q, ACTIVE_COUNT] - 1
-        tree[q, BEST_EVICT] = _last_victim(state, q, j, most_priority)
+        tree[q, col.VICTIM_CURSOR] = tree[q, col.SECTION] + tree[q, col.ACTIVE_COUNT] - 1
+        tree[q, col.BEST_EVICT] = _last_victim(state, q, j, most_priority)
     return _look_at_all(state, EVICTING)
 
 
 @borrowing_helper
 def next_victim(state: Any, q: int, j: int, most_priority: int) -> int:
     """Return the next victim for a job after one of a queue."""
-    state.tree[q, BEST_EVICT] = _last_victim(state, q, j, most_priority)
+    state.tree[q, col.BEST_EVICT] = _last_victim(state, q, j, most_priority)
     return _climb(state, q, EVICTING)
 
 
@@ -313,19 +282,19 @@ def first_again(state: Any, batches: int) -> int:
     """Return the first victim that has no place yet; -1: there is none."""
     tree = state.tree
     for q in range(tree.shape[0] - 1):
-        tree[q, BEST_REPLACE] = -1
+        tree[q, col.BEST_REPLACE] = -1
     for b in range(batches):
-        _offer_again(state, state.batches[b, BATCH_JOB])
+        _offer_again(state, state.batches[b, col.BATCH_JOB])
     return _look_at_all(state, REPLACING)
 
 
 @borrowing_helper
 def next_again(state: Any, q: int, batches: int) -> int:
     """Return the first victim that has no place yet, after one of a queue."""
-    state.tree[q, BEST_REPLACE] = -1
+    state.tree[q, col.BEST_REPLACE] = -1
     for b in range(batches):
-        j = state.batches[b, BATCH_JOB]
-        if state.jobs[j, JOB_QUEUE] == q:
+        j = state.batches[b, col.BATCH_JOB]
+        if state.jobs[j, col.JOB_QUEUE] == q:
             _offer_again(state, j)
     return _climb(state, q, REPLACING)
 
@@ -334,9 +303,9 @@ def next_again(state: Any, q: int, batches: int) -> int:
 def _offer_again(state: Any, j: int) -> None:
     """Make a victim without a place the best of its queue if it comes first."""
     tree, jobs = state.tree, state.jobs
-    q = jobs[j, JOB_QUEUE]
-    best = tree[q, BEST_REPLACE]
-    if not jobs[j, JOB_MARKS] & SETTLED and (
+    q = jobs[j, col.JOB_QUEUE]
+    best = tree[q, col.BEST_REPLACE]
+    if not jobs[j, col.JOB_MARKS] & col.SETTLED and (
         best < 0 or is_before(jobs, j, fullness(jobs, j), best, fullness(jobs, best))
     ):
-        tree[q, BEST_REPLACE] = j
+        tree[q, col.BEST_REPLACE] = j

@@ -7,15 +7,9 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
+from gpuplan.simkit.quota import kai_columns as col
 
 UNLIMITED = -1.0
-
-# Columns of the table of queues.
-(
-    PRIORITY, DESERVED, LIMIT, WEIGHT, USAGE, REQUESTED, ALLOCATED, FIXED, FAIR, WANT, FRACTION,
-    POPPED, BEFORE, REMAINING, SHARE_PLACE, SHARE_REPLACE, SHARE_EVICT, EXCESS, EVICTABLE,
-    LARGEST, COLUMNS,
-) = range(21)  # fmt: skip
 
 
 @borrowing_helper
@@ -23,8 +17,8 @@ def _level_of(queues: Any, level: Any, below: float) -> float:
     """Return the highest priority of a level below a given one; -inf: there is none."""
     best = -np.inf
     for q in level:
-        if queues[q, PRIORITY] < below:
-            best = max(best, queues[q, PRIORITY])
+        if queues[q, col.PRIORITY] < below:
+            best = max(best, queues[q, col.PRIORITY])
     return best
 
 
@@ -36,32 +30,36 @@ def _share_round(queues: Any, level: Any, priority: float, left: float, k: float
     """
     weights = parts = 0.0
     for q in level:
-        if queues[q, PRIORITY] == priority and queues[q, WANT] > 0:
-            weights += max(0.0, queues[q, WEIGHT])
+        if queues[q, col.PRIORITY] == priority and queues[q, col.WANT] > 0:
+            weights += max(0.0, queues[q, col.WEIGHT])
     if weights <= 0:
         return left, False
     for q in level:
-        if queues[q, PRIORITY] == priority and queues[q, WANT] > 0:
-            weight = max(0.0, queues[q, WEIGHT]) / weights
-            parts += max(0.0, weight + k * (weight - queues[q, USAGE])) if weight > 0 else 0.0
+        if queues[q, col.PRIORITY] == priority and queues[q, col.WANT] > 0:
+            weight = max(0.0, queues[q, col.WEIGHT]) / weights
+            parts += max(0.0, weight + k * (weight - queues[q, col.USAGE])) if weight > 0 else 0.0
     if parts <= 0:
         return left, False
     amount, again = left, False
     for q in level:
-        if queues[q, PRIORITY] != priority or queues[q, WANT] <= 0 or queues[q, WEIGHT] <= 0:
+        if (
+            queues[q, col.PRIORITY] != priority
+            or queues[q, col.WANT] <= 0
+            or queues[q, col.WEIGHT] <= 0
+        ):
             continue
-        weight = queues[q, WEIGHT] / weights
-        part = amount * max(0.0, weight + k * (weight - queues[q, USAGE])) / parts
-        if queues[q, WANT] <= part:
-            give = queues[q, WANT]
-            queues[q, FRACTION] = 0.0
+        weight = queues[q, col.WEIGHT] / weights
+        part = amount * max(0.0, weight + k * (weight - queues[q, col.USAGE])) / parts
+        if queues[q, col.WANT] <= part:
+            give = queues[q, col.WANT]
+            queues[q, col.FRACTION] = 0.0
             again = again or give < part
         else:
             give = np.floor(part)
-            queues[q, FRACTION] = part - give
+            queues[q, col.FRACTION] = part - give
         give = min(give, left)
-        queues[q, FAIR] += give
-        queues[q, WANT] -= give
+        queues[q, col.FAIR] += give
+        queues[q, col.WANT] -= give
         left -= give
     return left, again and left > 0
 
@@ -78,14 +76,14 @@ def divide(queues: Any, level: Any, total: float, k: float) -> None:
     """
     left = total
     for q in level:
-        want = queues[q, REQUESTED]
-        if queues[q, LIMIT] >= 0:
-            want = min(want, queues[q, LIMIT])
-        deserved = queues[q, DESERVED] if queues[q, DESERVED] >= 0 else total
-        queues[q, FAIR] = min(deserved, want)
-        queues[q, WANT] = want - queues[q, FAIR]
-        queues[q, FRACTION] = 0.0
-        left -= queues[q, FAIR]
+        want = queues[q, col.REQUESTED]
+        if queues[q, col.LIMIT] >= 0:
+            want = min(want, queues[q, col.LIMIT])
+        deserved = queues[q, col.DESERVED] if queues[q, col.DESERVED] >= 0 else total
+        queues[q, col.FAIR] = min(deserved, want)
+        queues[q, col.WANT] = want - queues[q, col.FAIR]
+        queues[q, col.FRACTION] = 0.0
+        left -= queues[q, col.FAIR]
     if left <= 0:
         return
     priority = _level_of(queues, level, np.inf)
@@ -99,14 +97,14 @@ def divide(queues: Any, level: Any, total: float, k: float) -> None:
         while left > 0:  # one more to each, the largest fraction first
             best = -1
             for q in level:
-                if queues[q, PRIORITY] == priority and queues[q, FRACTION] > 0:
-                    if best < 0 or queues[q, FRACTION] > queues[best, FRACTION]:
+                if queues[q, col.PRIORITY] == priority and queues[q, col.FRACTION] > 0:
+                    if best < 0 or queues[q, col.FRACTION] > queues[best, col.FRACTION]:
                         best = q
             if best < 0:
                 break
-            give = min(1.0, left, queues[best, WANT])
-            queues[best, FAIR] += give
-            queues[best, WANT] -= give
-            queues[best, FRACTION] = 0.0
+            give = min(1.0, left, queues[best, col.WANT])
+            queues[best, col.FAIR] += give
+            queues[best, col.WANT] -= give
+            queues[best, col.FRACTION] = 0.0
             left -= give
         priority = _level_of(queues, level, priority)

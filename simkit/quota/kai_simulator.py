@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import sections
+from gpuplan.simkit.quota import kai_columns as col
 from gpuplan.simkit.quota.accounts import NodeQuotas, QuotaAccounts, QuotaHolds, account
 from gpuplan.simkit.quota.kai_kernel import (
     CLOCK,
@@ -26,18 +27,13 @@ from gpuplan.simkit.quota.kai_kernel import (
 )
 from gpuplan.simkit.quota.kai_round import settle
 from gpuplan.simkit.quota.kai_site import KaiQueue, empty_state
-from gpuplan.simkit.quota.kai_state import (
-    JOB_EVICTIONS,
-    MOST_MOVED,
-    TASK_GONE,
-    TASK_JOB,
-    TASK_REST,
-)
 from gpuplan.simkit.quota.simulator import (
     DEFAULT_GRACE_S,
     DEFAULT_MOST_EVICTIONS,
     LARGEST,
     EvictionLoop,
+    check_columns,
+    check_settings,
     eviction_loop,
 )
 
@@ -176,8 +172,7 @@ def replay_kai(
     Raises:
         ValueError: a queue, a number or a setting is out of range, or queues lie in a ring.
     """
-    if grace_s < 1 or most_evictions < 1 or checkpoint_s < 0:
-        raise ValueError("grace_s and most_evictions must be at least 1, checkpoint_s at least 0")
+    check_settings(grace_s, checkpoint_s, most_evictions)
     if site.usage_weight < 0 or site.half_life_s < 0 or site.window_s < 0:
         raise ValueError("usage_weight, half_life_s and window_s must be at least 0")
     _check(site, jobs)
@@ -191,13 +186,13 @@ def replay_kai(
     )).astype(np.int64)  # fmt: skip
     owner = np.repeat(np.arange(n), jobs.tasks)
     tasks = np.full((owner.size, 4), -1, np.int64)
-    tasks[:, 0], tasks[:, 3] = TASK_GONE, 0
+    tasks[:, 0], tasks[:, 3] = col.TASK_GONE, 0
     capacity = np.array(site.node_gpus, np.int64)
     state = empty_state(capacity, site.queues, table, tasks)
-    state.tasks[:, TASK_JOB], state.tasks[:, TASK_REST] = owner, jobs.run[owner]
+    state.tasks[:, col.TASK_JOB], state.tasks[:, col.TASK_REST] = owner, jobs.run[owner]
     settle(state)
     if site.most_moved >= 0:
-        state.count[MOST_MOVED] = site.most_moved
+        state.count[col.MOST_MOVED] = site.most_moved
     clock = np.zeros(CLOCK, np.int64)
     clock[[NOW, USED_UNTIL, WINDOW_FROM]] = jobs.submit.min(initial=LARGEST)
     clock[ROUND_AT] = -LARGEST - 1
@@ -215,7 +210,9 @@ def replay_kai(
             changes = np.concatenate((changes, np.zeros_like(changes)))
             lists = (jobs.submit, arrivals, changes)
         progress(float(clock[NEXT_COMING]) / max(n, 1))
-    return _run_of(site, jobs, runs[: clock[ROWS]], state.jobs[:, JOB_EVICTIONS].copy(), grace_s)
+    return _run_of(
+        site, jobs, runs[: clock[ROWS]], state.jobs[:, col.JOB_EVICTIONS].copy(), grace_s
+    )
 
 
 def _run_of(
@@ -269,20 +266,13 @@ def _quotas(site: KaiSite) -> tuple[NodeQuotas, tuple[str, ...]]:
 
 
 def _check(site: KaiSite, jobs: KaiJobs) -> None:
-    n = jobs.queue.size
-    for name in ("priority", "fixed", "submit", "run", "size", "tasks", "least"):
-        values = getattr(jobs, name)
-        if values.shape != (n,):
-            raise ValueError(f"{name} must have shape ({n},), got {values.shape}")
-        if n and max(-int(values.min()), int(values.max())) > LARGEST:
-            raise ValueError(f"{name} must be within {LARGEST} of 0")
+    columns = ("priority", "fixed", "submit", "run", "size", "tasks", "least")
+    check_columns(jobs, columns, len(site.queues))
     if not site.node_gpus or min(site.node_gpus) < 0:
         raise ValueError("node_gpus must name at least one node, each of at least 0 GPUs")
-    if not n:
+    if not jobs.queue.size:
         return
     leaves = {q.name for q in site.queues} - {q.parent for q in site.queues}
-    if jobs.queue.min() < 0 or jobs.queue.max() >= len(site.queues):
-        raise ValueError(f"queue must be from 0 to {len(site.queues) - 1}")
     for q in np.unique(jobs.queue).tolist():
         if site.queues[q].name not in leaves:
             raise ValueError(f"queue {site.queues[q].name} has queues below it: it takes no jobs")

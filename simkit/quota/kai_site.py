@@ -9,45 +9,10 @@ from typing import Any
 import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.quota import kai_columns as col
 from gpuplan.simkit.quota.kai_round import settle
-from gpuplan.simkit.quota.kai_share import COLUMNS, FAIR, REQUESTED, divide
-from gpuplan.simkit.quota.kai_state import (
-    ALL_CAPACITY,
-    BATCH_COLUMNS,
-    CAPACITY,
-    CELLS,
-    CHILD_FIRST,
-    CHILD_LAST,
-    CLASS_BEGIN,
-    CLASS_COLUMNS,
-    CLASS_END,
-    CLASS_QUEUE,
-    CLASS_SHAPE,
-    CLASS_SIZE,
-    CREATED,
-    JOB_CLASS,
-    JOB_COLUMNS,
-    JOB_QUEUE,
-    LISTS,
-    MOST_GANG,
-    MOST_MOVED,
-    MOVED_COLUMNS,
-    NODE_COLUMNS,
-    NODES_A_WORD,
-    PARENT,
-    PREEMPT_SHIELD,
-    RECLAIM_SHIELD,
-    ROOMY_ROWS,
-    SECTION,
-    SEVERAL,
-    SHIELDS,
-    TASK_COLUMNS,
-    TASK_PENDING,
-    TASK_RUNNING,
-    TREE_COLUMNS,
-    UPWARDS,
-    KaiState,
-)
+from gpuplan.simkit.quota.kai_share import divide
+from gpuplan.simkit.quota.kai_state import NODES_A_WORD, ROOMY_ROWS, KaiState
 
 UNPREEMPTIBLE_PRIORITY = 100
 """From this priority on a job is not preemptible unless it says so."""
@@ -97,10 +62,10 @@ class KaiJob:
 def fair_shares(queues: Sequence[KaiQueue], requested: Any, total: float, k: float = 0.0) -> Any:
     """Return the fair share of each queue of one level."""
     table = _queue_table(queues)
-    table[:, REQUESTED] = requested
+    table[:, col.REQUESTED] = requested
     level = np.lexsort(_ages(queues)).astype(np.int64)
     divide(table, level, float(total), float(k))
-    return table[:, FAIR].copy()
+    return table[:, col.FAIR].copy()
 
 
 def _ages(queues: Sequence[KaiQueue]) -> tuple[Any, Any]:
@@ -110,7 +75,7 @@ def _ages(queues: Sequence[KaiQueue]) -> tuple[Any, Any]:
 
 
 def _queue_table(queues: Sequence[KaiQueue]) -> Any:
-    table = np.zeros((len(queues), COLUMNS))
+    table = np.zeros((len(queues), col.QUEUE_COLUMNS))
     for i, queue in enumerate(queues):
         table[i, :5] = (
             queue.priority, queue.deserved, queue.limit, queue.over_quota_weight, queue.usage
@@ -134,35 +99,36 @@ def empty_state(
     position = {queue.name: i for i, queue in enumerate(queues)}
     count, n = len(queues), len(jobs)
     by_age = np.lexsort(_ages(queues))
-    tree = np.zeros((count + 1, TREE_COLUMNS), np.int64)
-    tree[:count, PARENT] = [-1 if q.parent is None else position[q.parent] for q in queues]
-    tree[count, PARENT] = -1
-    tree[by_age, CREATED] = np.arange(count)
+    tree = np.zeros((count + 1, col.TREE_COLUMNS), np.int64)
+    tree[:count, col.PARENT] = [-1 if q.parent is None else position[q.parent] for q in queues]
+    tree[count, col.PARENT] = -1
+    tree[by_age, col.CREATED] = np.arange(count)
     below: list[list[int]] = [[] for _ in range(count + 1)]
     depth = np.zeros(count, np.int64)
     for q in by_age.tolist():
-        below[tree[q, PARENT]].append(q)  # the last list has those without a parent
+        below[tree[q, col.PARENT]].append(q)  # the last list has those without a parent
         above, steps = q, 0
-        while (above := tree[above, PARENT]) >= 0:
+        while (above := tree[above, col.PARENT]) >= 0:
             steps += 1
             if steps > count:
                 raise ValueError(f"queues must form a tree, got a ring at {queues[q].name}")
         depth[q] = steps
     for q in by_age[np.argsort(depth[by_age], kind="stable")].tolist():
-        above = tree[q, PARENT]
+        above = tree[q, col.PARENT]
         for column, seconds in (
-            (PREEMPT_SHIELD, queues[q].preempt_min_runtime),
-            (RECLAIM_SHIELD, queues[q].reclaim_min_runtime),
+            (col.PREEMPT_SHIELD, queues[q].preempt_min_runtime),
+            (col.RECLAIM_SHIELD, queues[q].reclaim_min_runtime),
         ):
             inherited = tree[above, column] if above >= 0 else 0
             tree[q, column] = inherited if seconds is None else seconds
     ends = np.cumsum([len(row) for row in below])
-    tree[:, CHILD_FIRST], tree[:, CHILD_LAST] = ends - [len(row) for row in below], ends
-    tree[:count, UPWARDS] = np.argsort(-depth, kind="stable")
-    by_queue = np.bincount(jobs[:, JOB_QUEUE], minlength=count)[:count]
-    tree[:count, SECTION] = np.cumsum(by_queue) - by_queue
+    tree[:, col.CHILD_FIRST], tree[:, col.CHILD_LAST] = ends - [len(row) for row in below], ends
+    tree[:, col.MAY_LOSE] = [any(queues[q].deserved >= 0 for q in row) for row in below]
+    tree[:count, col.UPWARDS] = np.argsort(-depth, kind="stable")
+    by_queue = np.bincount(jobs[:, col.JOB_QUEUE], minlength=count)[:count]
+    tree[:count, col.SECTION] = np.cumsum(by_queue) - by_queue
 
-    job_table = np.zeros((n, JOB_COLUMNS), np.int64)
+    job_table = np.zeros((n, col.JOB_COLUMNS), np.int64)
     job_table[:, :8] = jobs
     sizes = jobs[:, 6] - jobs[:, 5]
     apart = np.where(
@@ -170,35 +136,36 @@ def empty_state(
     )  # tasks of others start one by one
     keys = np.column_stack((jobs[:, :4], sizes, apart))
     kinds, kind = np.unique(keys, axis=0, return_inverse=True)
-    job_table[:, JOB_CLASS] = kind.reshape(-1)
-    classes = np.zeros((len(kinds), CLASS_COLUMNS), np.int64)
-    classes[:, CLASS_QUEUE : CLASS_SIZE + 1] = kinds[:, :4]
-    tree[:count, CLASS_BEGIN] = np.searchsorted(kinds[:, 0], np.arange(count))
-    tree[:count, CLASS_END] = np.searchsorted(kinds[:, 0], np.arange(count), "right")
+    job_table[:, col.JOB_CLASS] = kind.reshape(-1)
+    classes = np.zeros((len(kinds), col.CLASS_COLUMNS), np.int64)
+    classes[:, col.CLASS_QUEUE : col.CLASS_SIZE + 1] = kinds[:, :4]
+    tree[:count, col.CLASS_BEGIN] = np.searchsorted(kinds[:, 0], np.arange(count))
+    tree[:count, col.CLASS_END] = np.searchsorted(kinds[:, 0], np.arange(count), "right")
     _, first, shape = np.unique(
         kinds[:, [0, 3, 4, 5]], axis=0, return_index=True, return_inverse=True
     )
-    classes[:, CLASS_SHAPE] = first[shape.reshape(-1)]
-    task_table = np.zeros((len(tasks), TASK_COLUMNS), np.int64)
+    classes[:, col.CLASS_SHAPE], classes[:, col.SHAPE_POOR_AT] = first[shape.reshape(-1)], -1
+    task_table = np.zeros((len(tasks), col.TASK_COLUMNS), np.int64)
     task_table[:, :4] = tasks
-    nodes = np.zeros((capacity.size, NODE_COLUMNS), np.int64)
-    nodes[:, CAPACITY] = capacity
-    cells = np.zeros(CELLS, np.int64)
-    cells[MOST_GANG] = (sizes * jobs[:, 3]).max(initial=0)
-    cells[ALL_CAPACITY], cells[MOST_MOVED] = capacity.sum(), UNLIMITED
-    cells[SEVERAL] = (apart >= 0).sum()
-    cells[SHIELDS] = (tree[:, [PREEMPT_SHIELD, RECLAIM_SHIELD]] > 0).sum()
+    nodes = np.zeros((capacity.size, col.NODE_COLUMNS), np.int64)
+    nodes[:, col.CAPACITY] = capacity
+    cells = np.zeros(col.CELLS, np.int64)
+    cells[col.MOST_GANG] = (sizes * jobs[:, 3]).max(initial=0)
+    cells[col.ALL_CAPACITY], cells[col.MOST_MOVED] = capacity.sum(), UNLIMITED
+    cells[col.SEVERAL] = (apart >= 0).sum()
+    cells[col.SHIELDS] = (tree[:, [col.PREEMPT_SHIELD, col.RECLAIM_SHIELD]] > 0).sum()
     rows = min(ROOMY_ROWS, int(capacity.max(initial=0)) + 1)
     return KaiState(
         queues=_queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
         tasks=task_table, nodes=nodes,
-        lists=np.zeros((max(n, len(kinds)) + 1, LISTS), np.int64),
+        lists=np.zeros((max(n, len(kinds)) + 1, col.LISTS), np.int64),
         classes=classes,
-        batches=np.zeros((len(tasks) + 1, BATCH_COLUMNS), np.int64),
+        batches=np.zeros((len(tasks) + 1, col.BATCH_COLUMNS), np.int64),
         rooms=np.zeros(int(capacity.max(initial=0)) + 1, np.int64),
         roomy=np.zeros((rows, -(-capacity.size // NODES_A_WORD)), np.int64),
-        moved=np.zeros((int(capacity.max(initial=0)) + 1, MOVED_COLUMNS), np.int64), count=cells,
+        moved=np.zeros((int(capacity.max(initial=0)) + 1, col.MOVED_COLUMNS), np.int64),
+        count=cells,
     )  # fmt: skip
 
 
@@ -222,7 +189,7 @@ def kai_state(
         first = len(tasks)
         for node in job.nodes:
             at = -1 if node is None else names.index(node)
-            tasks.append((TASK_PENDING if at < 0 else TASK_RUNNING, at, -1, 0))
+            tasks.append((col.TASK_PENDING if at < 0 else col.TASK_RUNNING, at, -1, 0))
         table[j] = (
             position[job.queue], job.priority, fixed, job.gpus_per_task, job.min_tasks, first,
             len(tasks), age,

@@ -1,4 +1,4 @@
-"""Replay workloads under Kueue's rules, or ask the rules about one moment."""
+"""Replay workloads under Kueue's rules."""
 
 from __future__ import annotations
 
@@ -136,8 +136,7 @@ def replay_quota(
     Raises:
         ValueError: a queue, a number or a setting is out of range, or cohorts lie in a ring.
     """
-    if grace_s < 1 or most_evictions < 1 or checkpoint_s < 0:
-        raise ValueError("grace_s and most_evictions must be at least 1, checkpoint_s at least 0")
+    check_settings(grace_s, checkpoint_s, most_evictions)
     _check(site, jobs)
     names = names_of(site, jobs.shapes)
     tree = tree_of(site, names)
@@ -168,17 +167,28 @@ def replay_quota(
     )  # fmt: skip
 
 
-def _check(site: QuotaSite, jobs: QuotaJobs) -> None:
+def check_settings(grace_s: int, checkpoint_s: int, most_evictions: int) -> None:
+    """Raise `ValueError` where a setting of a replay is out of range."""
+    if grace_s < 1 or most_evictions < 1 or checkpoint_s < 0:
+        raise ValueError("grace_s and most_evictions must be at least 1, checkpoint_s at least 0")
+
+
+def check_columns(jobs: Any, columns: tuple[str, ...], queues: int) -> None:
+    """Raise `ValueError` where columns of jobs differ in length or have numbers out of range."""
     n = jobs.queue.size
-    for name in ("priority", "submit", "created", "run", "pods", "uid"):
+    for name in columns:
         values = getattr(jobs, name)
         if values.shape != (n,):
             raise ValueError(f"{name} must have shape ({n},), got {values.shape}")
         if n and max(-int(values.min()), int(values.max())) > LARGEST:
             raise ValueError(f"{name} must be within {LARGEST} of 0")
-    if n and (jobs.queue.min() < 0 or jobs.queue.max() >= len(site.queues)):
-        raise ValueError(f"queue must be from 0 to {len(site.queues) - 1}")
-    if n and jobs.run.min() < 0:
+    if n and (jobs.queue.min() < 0 or jobs.queue.max() >= queues):
+        raise ValueError(f"queue must be from 0 to {queues - 1}")
+
+
+def _check(site: QuotaSite, jobs: QuotaJobs) -> None:
+    check_columns(jobs, ("priority", "submit", "created", "run", "pods", "uid"), len(site.queues))
+    if jobs.queue.size and jobs.run.min() < 0:
         raise ValueError("run must be at least 0")
 
 

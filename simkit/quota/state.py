@@ -122,33 +122,31 @@ class QuotaState(NamedTuple):
 
 
 @borrowing_helper
+def slots_of(jobs: Any, w: int) -> tuple[int, int]:
+    """Return where the slots of a workload begin and end in the state."""
+    shape, begin = jobs.works[w, col.W_SHAPE], jobs.works[w, col.W_SLOT_AT]
+    count = jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]
+    return begin, begin + count
+
+
+@borrowing_helper
 def take_quota(tree: Any, jobs: Any, state: Any, w: int) -> None:
     """Add the usage of a workload to the tree."""
-    shape = jobs.works[w, col.W_SHAPE]
-    at = jobs.works[w, col.W_SLOT_AT]
-    for slot in range(jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]):
-        if state.slots[at + slot, col.SLOT_FR] >= 0:
-            use(
-                tree,
-                jobs.works[w, col.W_QUEUE],
-                state.slots[at + slot, col.SLOT_FR],
-                state.slots[at + slot, col.SLOT_AMOUNT],
-            )
+    queue = jobs.works[w, col.W_QUEUE]
+    begin, end = slots_of(jobs, w)
+    for slot in range(begin, end):
+        if state.slots[slot, col.SLOT_FR] >= 0:
+            use(tree, queue, state.slots[slot, col.SLOT_FR], state.slots[slot, col.SLOT_AMOUNT])
 
 
 @borrowing_helper
 def give_quota(tree: Any, jobs: Any, state: Any, w: int) -> None:
     """Take the usage of a workload from the tree."""
-    shape = jobs.works[w, col.W_SHAPE]
-    at = jobs.works[w, col.W_SLOT_AT]
-    for slot in range(jobs.starts[shape + 1, col.SLOT_FIRST] - jobs.starts[shape, col.SLOT_FIRST]):
-        if state.slots[at + slot, col.SLOT_FR] >= 0:
-            release(
-                tree,
-                jobs.works[w, col.W_QUEUE],
-                state.slots[at + slot, col.SLOT_FR],
-                state.slots[at + slot, col.SLOT_AMOUNT],
-            )
+    queue = jobs.works[w, col.W_QUEUE]
+    begin, end = slots_of(jobs, w)
+    for slot in range(begin, end):
+        if state.slots[slot, col.SLOT_FR] >= 0:
+            release(tree, queue, state.slots[slot, col.SLOT_FR], state.slots[slot, col.SLOT_AMOUNT])
 
 
 @borrowing_helper

@@ -77,6 +77,13 @@ def jobs_of(tmp_path, *values, name="dump.json", options=None, limit=None, force
     return {row["job_id"]: row for row in rows}, done
 
 
+def only(tmp_path, *values, **more):
+    """Return the only job of some objects."""
+    jobs, _ = jobs_of(tmp_path, *values, **more)
+    (job,) = jobs.values()
+    return job
+
+
 def span(job):
     """Return submission, start and end of a job, in seconds of that day."""
     submit = job["submit_time"].timestamp() - DAY

@@ -9,7 +9,6 @@ interval is rather too wide than too narrow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -17,25 +16,12 @@ from scipy.special import stdtrit
 
 from gpuplan.analysis.base.arrays import FloatArray
 from gpuplan.planner.money.bill import IDLE
-from gpuplan.planner.money.spend.backtest import BacktestForecast
+from gpuplan.planner.money.spend.models import BacktestForecast
 from gpuplan.planner.money.spend.recorded_use import WEEK_US, MonthSpend, Usd
 
 LEVEL = 0.8
 RESAMPLES = 4000
 Interval = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class MonthIntervals:
-    """The intervals of one month.
-
-    Attributes:
-        total: of all labels and idle GPUs.
-        labels: of each label, idle GPUs among them.
-    """
-
-    total: Interval
-    labels: dict[str, Interval]
 
 
 def intervals(
@@ -46,8 +32,8 @@ def intervals(
     length_us: int,
     paid_usd: Fraction,
     rng: np.random.Generator,
-) -> MonthIntervals:
-    """Return the intervals of a forecast of a month.
+) -> tuple[Interval, dict[str, Interval]]:
+    """Return the interval of the total of a month, and those of its labels and of idle GPUs.
 
     Args:
         spend: the forecast.
@@ -70,7 +56,7 @@ def intervals(
         drawn = moved[:, place] + score * _error_usd(errors, past, ahead)
         most = paid if name == IDLE else np.inf
         labels[name] = _interval(usd[place], drawn, 0.0, most)
-    return MonthIntervals(_interval(total, whole, min(paid, total), np.inf), labels)
+    return _interval(total, whole, min(paid, total), np.inf), labels
 
 
 def _interval(usd: float, moved: FloatArray, least: float, most: float) -> Interval:

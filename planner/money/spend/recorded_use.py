@@ -18,11 +18,11 @@ import numpy as np
 
 from gpuplan.analysis.base.arrays import FloatArray, IntArray
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
+from gpuplan.analysis.base.time_units import DAY_US, HOUR_US, time_of
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.contracts import Contracts
 from gpuplan.planner.money.bill import IDLE
-from gpuplan.planner.money.held_runs import EPOCH, Months, midnight_us
+from gpuplan.planner.money.held_runs import Months, midnight_us
 from gpuplan.planner.money.ledger import HeldRuns, Ledger, UnpricedUse, ledger
 
 WEEK_US = 7 * DAY_US
@@ -208,8 +208,9 @@ class RecordedUse:
         ]
 
     def _unpriced(self, gpu_type: str, past: str, month: int, part: PartOfMonth) -> str:
-        day = (EPOCH + timedelta(microseconds=part.begin_us)).astimezone(self.zone)
-        when = f"from {day:%Y-%m-%d}" if self.zone is not None else f"in {self.months.names[month]}"
+        when = f"in {self.months.names[month]}"
+        if self.zone is not None:
+            when = f"from {time_of(part.begin_us, self.zone):%Y-%m-%d}"
         return (
             f"{self.book.option}: no pay-per-use price of {gpu_type} {when}, where use as in {past}"
             f" is above its pools\n  next: add a [[price]] of {gpu_type}, or --on-demand"
@@ -217,9 +218,9 @@ class RecordedUse:
 
     def _season_us(self, last: int) -> tuple[int, ...]:
         """Return the edges of the last `SEASON_DAYS` days of a month."""
-        end = (EPOCH + timedelta(microseconds=self.span(last)[1])).astimezone(self.zone).date()
         zone = self.zone
         assert zone is not None
+        end = time_of(self.span(last)[1], zone).date()
         days = range(SEASON_DAYS, -1, -1)
         return tuple(midnight_us(end - timedelta(days=back), zone) for back in days)
 
@@ -228,8 +229,8 @@ class RecordedUse:
         zone = self.zone
         assert zone is not None
         lasting = [0] * 7
-        first = (EPOCH + timedelta(microseconds=season_end_us)).astimezone(zone).date()
-        day = (EPOCH + timedelta(microseconds=part.begin_us)).astimezone(zone).date()
+        first = time_of(season_end_us, zone).date()
+        day = time_of(part.begin_us, zone).date()
         while (begin := midnight_us(day, zone)) < part.end_us:
             end = midnight_us(day + timedelta(days=1), zone)
             length_us = max(0, min(end, part.end_us) - max(begin, part.begin_us))

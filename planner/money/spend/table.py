@@ -7,11 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from gpuplan.planner.money.bill import IDLE
-from gpuplan.planner.money.cents import split_cents, whole_cents
-from gpuplan.planner.money.spend.backtest import BacktestForecast, mean_absolute_error
+from gpuplan.planner.money.bill import IDLE, split_cents, whole_cents
 from gpuplan.planner.money.spend.interval import intervals
-from gpuplan.planner.money.spend.models import MODELS
+from gpuplan.planner.money.spend.models import MODELS, BacktestForecast, mean_absolute_error
 from gpuplan.planner.money.spend.recorded_use import MonthSpend, RecordedUse, Usd
 from gpuplan.planner.money.spend.results import (
     AheadError,
@@ -66,12 +64,12 @@ def forecast_rows(
         month = use.known + place
         begin, end = use.span(month)
         name, paid = use.months.names[month], use.paid_usd(month)
-        around = intervals(
+        around_total, around_label = intervals(
             spend, past, ahead=place + 1, length_us=end - begin, paid_usd=paid, rng=rng
         )  # fmt: skip
         cents = cents_of(spend.usd)
         rows += [
-            SpendRow(name, label, *_with_ends(cents[label], around.labels[label]))
+            SpendRow(name, label, *_with_ends(cents[label], around_label[label]))
             for label in labels
             if label in cents
         ]
@@ -79,7 +77,7 @@ def forecast_rows(
         totals.append(
             SpendTotal(
                 name,
-                *_with_ends(sum(cents.values()), around.total),
+                *_with_ends(sum(cents.values()), around_total),
                 paid_usd=whole_cents(paid) / 100,
                 so_far_usd=whole_cents(part[0]) / 100 if part else None,
                 so_far_hours=part[1] if part else None,
