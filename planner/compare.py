@@ -16,6 +16,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.parallel import run_all
+from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.policy_results import MeasuredResults, policy_results
 from gpuplan.planner.registry import find_policy
@@ -150,7 +151,8 @@ class ComparedPolicy(MeasuredResults, PolicyIdentity):  # in JSON the identity c
         non_dominated: no other is at least as good in cost and mean JCT and better in one; false
             where it is not ranked.
         is_ranked: whether it may be the fastest: false where jobs evict each other in a loop, and
-            of all where some keep GPU types apart that others pool.
+            of all where some keep GPU types apart that others pool, or where a policy runs on the
+            GPUs of its site that are others than asked for.
     """
 
     cost_over_first: float | None
@@ -179,10 +181,20 @@ class PolicyComparison:
     Attributes:
         outcomes: in the order of the policies; the first is what ratios refer to.
         span_s: seconds from the first submission to the last.
+        sizes: as typed -> GPUs, of the clusters asked for; empty where none was.
     """
 
     outcomes: tuple[PolicyOutcome, ...]
     span_s: float
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def of_site_size(self) -> tuple[PolicyOutcome, ...]:
+        """Outcomes on the GPUs of a site that are others than asked for, beside other policies."""
+        quotas = [run for run in self.outcomes if has_quotas(run.settings)]
+        if not self.sizes or len(quotas) == len(self.outcomes):
+            return ()
+        return tuple(run for run in quotas if run.results.gpus not in self.sizes.values())
 
     @property
     def pooled(self) -> tuple[PolicyOutcome, ...]:
@@ -201,8 +213,10 @@ class PolicyComparison:
 
     @property
     def ranked(self) -> tuple[PolicyOutcome, ...]:
-        """Outcomes of which one may be the fastest: none where some pool what others do not."""
-        return () if self.pooled else tuple(run for run in self.outcomes if not run.loop)
+        """Outcomes of which one may be the fastest: none where they run on other GPUs."""
+        if self.pooled or self.of_site_size:
+            return ()
+        return tuple(run for run in self.outcomes if not run.loop)
 
     @property
     def cheapest(self) -> tuple[PolicyOutcome, ...]:

@@ -120,7 +120,11 @@ def test_the_idle_share_of_the_bill_is_one_of_dollars(gpuplan, tmp_path):
     prices = ("--price", "A100=3", "--price", "T4=1", "--cluster", "A100=1,T4=5")
     code, out, _ = gpuplan("bill", str(trace), *prices)
     said = " ".join(out.split())  # $4 of $8; 40 of 60 GPU-hours
-    assert code == 0 and "50.0% of it is idle ($2,922), and 66.7% of the hours of these" in said
+    assert (
+        code == 0
+        and "idle ($2,922): nobody used 66.7% of the hours" in said
+        and "50.0% of it" in said
+    )
     shares = answer(gpuplan, trace, *prices)["results"]
     assert shares["idle_usd_share"] == pytest.approx(1 / 2)
     assert shares["idle_share"] == pytest.approx(2 / 3)
@@ -472,3 +476,59 @@ def test_the_answer_is_short_and_the_picture_is_drawn(gpuplan, tmp_path):
     code, out, _ = gpuplan("bill", path, "--price", "1.29", "--plot", picture)
     assert code == 0 and len(out.splitlines()) <= 40
     assert "What each month cost" in picture.read_text()
+
+
+def test_hours_and_dollars_are_of_one_period(gpuplan, tmp_path):
+    """60 days, 110 GPU-hours: 55.8 in a month of 730.5 h, at $2; 50 of them above 3 owned GPUs."""
+    day = 86_400.0
+    log = write_trace(
+        tmp_path / "m.parquet", [0, 30 * day, 60 * day - HOUR], [10 * HOUR, 10 * HOUR, HOUR],
+        num_gpus=[6.0, 5.0, 0.0], group=["a", "b", "b"], gpu_type=["A100"] * 3,
+    )  # fmt: skip
+    months = (60 * 24 - 1) / 730.5  # the last submission is the end
+    _, out, _ = gpuplan("bill", log, "--price", "2", "--full")
+    said = " ".join(out.split())
+    assert said.startswith(
+        f"${220 / months:,.0f} a month at $2 per GPU-hour: {110 / months:.1f} GPU-hours a month "
+        "(110 in 60 d)"
+    )
+    _, _, table = out.partition("Monthly bill by group")
+    header, row = (
+        next(x for x in table.splitlines() if x.startswith(s)) for s in (" group", " a ")
+    )
+    assert "GPU-hours per month" in header
+    assert row.split()[:4] == ["a", f"${120 / months:.2f}", "54.5%", f"{60 / months:.1f}"]
+    _, out, _ = gpuplan(
+        "bill", log, "--contracts", book(tmp_path, owned("A100", 3), price("A100", 2))
+    )
+    assert f"and {50 / months:.1f} GPU-hours a month above them" in " ".join(out.split())
+
+
+def test_whole_calendar_months_are_not_scaled(gpuplan, two_months):
+    """March 2024, with 288 GPU-hours, is a month as it is; March and April are two."""
+    words = ("bill", two_months, "--price", "2", "--from", "2024-03-01")
+    _, out, _ = gpuplan(*words, "--to", "2024-04-01")
+    assert out.startswith("$576 ") and "That is $" not in out
+    _, out, _ = gpuplan(*words, "--to", "2024-05-01")
+    usd = float(out.split()[0].lstrip("$"))
+    assert f"That is ${usd / 2:,.0f} a month over 2 calendar months." in " ".join(out.split())
+    _, out, _ = gpuplan(*words, "--to", "2024-03-16")
+    assert "a month of 730.5 h." in " ".join(out.split())
+
+
+def test_months_of_a_trace_of_another_zone_are_said_to_be_utc(gpuplan, tmp_path):
+    """A job that ends at 23:30 of 30 November in New York ends in December UTC."""
+    log, trace = tmp_path / "sacct.txt", tmp_path / "t.parquet"
+    log.write_text(
+        "JobID|User|Account|Partition|State|Submit|Start|End|AllocTRES|ElapsedRaw\n"
+        "1|a|x|p|COMPLETED|2025-11-28T10:00:00|2025-11-28T10:00:00|2025-11-30T23:30:00"
+        "|gres/gpu=4|221400\n"
+    )
+    zone = "America/New_York"
+    assert gpuplan("ingest", log, "-o", trace, "--time-zone", zone)[0] == 0
+    note = f"--time-zone {zone} bills the months of that zone"
+    code, out, err = gpuplan("bill", trace, "--price", "1")
+    assert code == 0 and note in err and "2025-12" in out
+    code, out, err = gpuplan("bill", trace, "--price", "1", "--time-zone", zone)
+    assert code == 0 and note not in err and "2025-12" not in out
+    assert note not in gpuplan("bill", log, "--price", "1", "--time-zone", zone)[2]

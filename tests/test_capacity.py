@@ -1,6 +1,7 @@
 """Jobs never hold more GPUs than a cluster has; where a log says so, its times are wrong."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from support_runs import HEADER, H, at, row, trace_of
@@ -70,3 +71,12 @@ def test_more_than_the_cluster_of_the_user_is_said_with_its_hours(gpuplan, tmp_p
     assert "more than the 16 of --cluster, for 2 h between 2026-01-05 04:00 and" in warnings
     wide = gpuplan(command, path, *options, "--cluster=3x8", "--output-format=json")[1]
     assert "more than" not in " ".join(json.loads(wide)["warnings"])
+
+
+def test_pods_are_no_log_of_local_times(tmp_path):
+    said(tmp_path, [*FULL, on(3, 0, 47 * H, 50 * H, 4, "a1")])
+    trace = read_trace(tmp_path / "n.parquet", optional=("node_list",))
+    trace = replace(trace, provenance=replace(trace.provenance, source_format="kube"))
+    (warning,) = warnings_above_nodes(trace)
+    assert "--time-zone" not in warning
+    assert warning.endswith("nodes that are gone are not in the log")

@@ -18,6 +18,7 @@ from support_kueue import (
     write_list,
     write_yaml,
 )
+from support_schemas import SAMPLES
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.quota.kueue_site import read_quota_site, read_quota_twin
@@ -434,3 +435,15 @@ def test_a_twin_of_kueue_is_not_one_of_slurm(gpuplan, dump, tmp_path):
     assert gpuplan("calibrate", dump, "-o", twin)[0] == 0
     code, _, err = gpuplan("options", dump, "--twin", twin, "--option", "add-nodes a100=4")
     assert code == 3 and "is of a site of Kueue" in err and "next: gpuplan whatif" in err
+    change = "set clusterqueue.team-a.nominalQuota=9"
+    code, _, err = gpuplan("options", dump, "--twin", twin, "--option", change)
+    assert code == 3 and "is of a site of Kueue" in err and "unknown key" not in err
+    assert "kubectl" not in gpuplan("options", "--help-all")[1]
+
+
+def test_a_damaged_twin_is_of_no_product(gpuplan, tmp_path):
+    twin = tmp_path / "twin.toml"
+    twin.write_text("x = = 1\n")
+    log = SAMPLES / "slurm_site" / "sacct.txt"
+    code, _, err = gpuplan("whatif", log, "--twin", twin, "--add-nodes", "2")
+    assert code == 3 and "gpuplan calibrate LOG" in err and "ueue" not in err

@@ -221,3 +221,20 @@ def test_an_empty_answer_is_no_log(gpuplan, tmp_path):
     path.write_text('{"code": 200, "data": []}')
     code, _, err = gpuplan("ingest", path, "-o", tmp_path / "t.parquet")
     assert code == 3 and "is an answer of OpenCost without allocations" in err
+
+
+def test_hours_of_the_log_before_the_invoice_are_told_apart(gpuplan, tmp_path):
+    """The log holds 4 GPUs on 5 and 6 January, OpenCost begins on the 6th: 96 of 192 hours."""
+    path = write(tmp_path / "o.json", [allocation(6)])
+    days = [(f"2026-01-0{day}T00:00:00Z", f"2026-01-0{day + 1}T00:00:00Z") for day in (5, 6)]
+    log = write_log(tmp_path / "log.csv", [("a", *day, 4, "H100") for day in days])
+    words = ("bill", log, "--price", "H100=2", "--invoice", path)
+    code, out, err = gpuplan(*words)
+    said = " ".join(out.split())
+    assert code == 0, err
+    assert "your log: 96 in the time of the invoice, 2026-01-06 to " in said
+    assert "(in all 192)" in said and "in these months" not in said
+    assert "Invoice by month, 2026-01-06 to " in said
+    code, out, _ = gpuplan(*words, "--output-format", "json")
+    invoice = json.loads(out)["results"]["invoice"]
+    assert (invoice["begin"], invoice["log_gpu_h"]) == ("2026-01-06T00:00:00Z", 96)

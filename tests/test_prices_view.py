@@ -163,3 +163,44 @@ def test_old_prices_are_told(days, stale):
 def test_prices_newer_than_the_trace_are_told():
     notes = market(None, as_of=AS_OF - timedelta(days=400)).notes
     assert any("400 days after" in note for note in notes)
+
+
+def test_the_price_in_force_is_the_latest_one_and_means_are_by_time():
+    """Two prices of a list: 30 days at 2.75, then 2.40, as known 10 days on; never their median."""
+    rows = [(0, "c", "H100", "us", "on_demand", 2.75), (720, "c", "H100", "us", "on_demand", 2.4),
+            (960, "c", "A100", "us", "on_demand", 1.0)]  # fmt: skip
+    changed = market(book(rows, changes=[("c", "H100", "on_demand", "us")]))
+    offers = {offer.gpu_type: offer for offer in changed.offers}
+    for offer in (offers["H100"], {o.gpu_type: o for o in market(book(rows)).offers}["H100"]):
+        assert offer.latest_usd_per_gpu_h == 2.4
+        assert offer.latest_from == ORIGIN + timedelta(hours=720)
+    snapshot = {o.gpu_type: o for o in market(book(rows)).offers}["H100"]
+    # As snapshots the last one holds for 720 h at most, and until the table ends at 960 h.
+    assert snapshot.period_mean_usd_per_gpu_h == pytest.approx((720 * 2.75 + 240 * 2.4) / 960)
+    assert snapshot.period_end == ORIGIN + timedelta(hours=960)
+    assert snapshot.median_usd_per_gpu_h == pytest.approx(2.575)  # of the rows, as documented
+
+
+def test_the_latest_price_of_several_regions_is_their_median_at_the_end():
+    rows = [(h, "v", "L4", region, "marketplace", usd)
+            for region, usd in (("a", 1.0), ("b", 3.0), ("c", 4.0)) for h in range(4)]  # fmt: skip
+    rows += [(0, "v", "L4", "gone", "marketplace", 99.0), (3, "v", "L4", "d", "marketplace", 9.0)]
+    (offer,) = market(book(sorted(rows))).offers
+    assert offer.latest_usd_per_gpu_h == 3.5  # of 1, 3, 4 and 9
+    assert offer.latest_from == ORIGIN + timedelta(hours=3)  # region d is new
+
+
+def test_the_headline_says_the_price_now_and_the_mean_with_its_time(gpuplan, tmp_path):
+    source = tmp_path / "p.csv"
+    head = "timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour\n"
+    source.write_text(
+        head
+        + "2026-01-01T00:00:00Z,c,H100,us,on_demand,3\n2026-01-11T00:00:00Z,c,H100,us,on_demand,2\n"
+        + "2026-01-16T00:00:00Z,c,L4,us,on_demand,0.5\n"
+    )
+    code, out, _ = gpuplan("prices", source, "-o", tmp_path / "t.parquet")
+    said = " ".join(out.split())
+    assert code == 0 and "Cheapest by latest price: H100 at $2 per GPU-hour" in said
+    mean = (10 * 3 + 5 * 2) / 15
+    assert f"${mean:.3g} in the mean from 2026-01-01 to 2026-01-16" in said
+    assert "median" not in said and "2.5" not in said

@@ -33,12 +33,52 @@ def test_a_loan_that_is_reclaimed():
     assert books.span_s == (0, 14430)
 
 
-def test_idle_quota_counts_as_wanted_while_another_queue_waits():
+def test_idle_quota_that_the_limits_keep_from_those_who_wait_is_not_wanted():
     # b may borrow nothing, so its second job waits an hour while a is idle.
     site = QuotaSite((gpu_queue("a", 4, "c"), gpu_queue("b", 2, "c", 0)))
     books = replay_quota(site, jobs_of([(1, 0, 0, 3600, 2), (1, 0, 0, 3600, 2)])).accounts()
     assert books.idle[:, 0].tolist() == [8.0, 0.0, 0.0]
-    assert books.idle_wanted[:, 0].tolist() == [4.0, 0.0, 0.0]
+    assert books.idle_wanted[:, 0].tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("borrow", "lend", "wanted"), [(None, None, 4), (3, None, 3), (1, None, 1), (None, 3, 3)]
+)
+def test_idle_quota_is_wanted_as_far_as_it_may_be_borrowed(borrow, lend, wanted):
+    # 9 GPUs for b's job are more than there are for the hour in which its first one runs on 2.
+    site = QuotaSite((gpu_queue("a", 4, "c", None, lend), gpu_queue("b", 2, "c", borrow)))
+    jobs = jobs_of([(1, 0, 0, 3600, 2), (1, 0, 0, 3600, 9)])
+    books = replay_quota(site, jobs).accounts()
+    assert books.idle_wanted[:, 0] == pytest.approx([wanted, 0, 0])
+
+
+def test_limits_of_cohorts_hold_for_idle_quota():
+    # near may borrow 1 of top's d, while a may borrow all of its sister b: 2 + 1 of 8.
+    def site(borrow):
+        near = QuotaCohort("near", "top", 1.0, {("h100", "gpu"): Quota(0, borrow)})
+        queues = (gpu_queue("a", 2, "near"), gpu_queue("b", 2, "near"), gpu_queue("d", 8, "top"))
+        return QuotaSite(queues, (near, QuotaCohort("top", None)))
+
+    jobs = jobs_of([(0, 0, 0, 3600, 2), (0, 0, 0, 3600, 99)])
+    for borrow, of_d in ((1, 1), (None, 8)):
+        run = replay_quota(site(borrow), jobs)
+        wanted = dict(zip(run.names.nodes, run.accounts().idle_wanted[:, 0].tolist(), strict=True))
+        assert wanted == pytest.approx({"a": 0, "b": 2, "d": of_d, "near": 0, "top": 0})
+
+
+def test_a_window_cuts_hours_and_keeps_waits():
+    # a runs 4 jobs of 4 GPUs one after another, an hour each; the window ends in the second.
+    site = QuotaSite((gpu_queue("a", 4, "c", 0), gpu_queue("b", 2, "c")))
+    run = replay_quota(site, jobs_of([(0, 0, 0, 3600, 4)] * 4))
+    books = run.accounts(5400)
+    assert books.within[:, 0].tolist() == [6.0, 0.0]
+    assert books.idle[:, 0].tolist() == [0.0, 3.0, 0.0]
+    assert books.span_s == (0, 5400)
+    assert sorted(books.wait_s.tolist()) == [0, 3600, 7200, 10800]
+    whole = run.accounts()
+    assert [part.tolist() for part in (run.accounts(10**9).idle, run.accounts(10**9).within)] == [
+        whole.idle.tolist(), whole.within.tolist(),
+    ]  # fmt: skip
 
 
 def test_the_nearest_cohort_lends_first_and_no_more_than_it_may():
@@ -96,7 +136,7 @@ def test_quota_that_waiting_queues_cannot_use_is_not_wanted():
     # b has no quota of a's flavor, so a's idle GPUs are of no use to its job that waits.
     queue = gpu_queue("a", 4, "c")
     flavor = QuotaFlavor("other", dict(queue.groups[0][0].quotas))
-    site = QuotaSite((replace(queue, groups=((flavor,),)), gpu_queue("b", 2, "c", 0)))
+    site = QuotaSite((replace(queue, groups=((flavor,),)), gpu_queue("b", 2, "c")))
     books = replay_quota(site, jobs_of([(1, 0, 0, 3600, 2), (1, 0, 0, 3600, 2)])).accounts()
     assert books.idle.sum() == 8.0
     assert books.idle_wanted.sum() == 0.0

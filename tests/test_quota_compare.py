@@ -162,3 +162,23 @@ def test_a_mean_wait_says_which_jobs_it_leaves_out(gpuplan, tmp_path):
     assert code == 0 and note in err
     code, _, err = gpuplan("calibrate", KUEUE_SAMPLE, "-o", twin, "--warmup", "0s")
     assert code == 0 and "waits are of" not in err
+
+
+@pytest.mark.parametrize("policy", ["kai", "kueue"])
+def test_a_size_that_a_site_does_not_take_is_told_and_nobody_is_ranked(gpuplan, tmp_path, policy):
+    site = write_list(tmp_path / "s.json", [cluster_queue("q", 16)])
+    trace = write_trace(tmp_path / "t.parquet", [0, 0, 100], [1000.0, 1000.0, 10.0],
+                        [8.0, 8.0, 1.0], group=["x"] * 3)  # fmt: skip
+    words = ["compare", trace, "--site", site, "--policy", policy, "--policy", "first-fit"]
+    results = results_of(gpuplan, *words, "--gpus", "8", "--price", "2")
+    assert [row["gpus"] for row in results["policies"]] == [16, 8]
+    assert not any(row["is_ranked"] for row in results["policies"])
+    assert results["fastest"] is None and results["cheapest"] is None
+    code, out, _ = gpuplan(*words, "--gpus", "8")
+    told = " ".join(out.split())
+    assert code == 0
+    assert f"--gpus 8 does not apply to {policy}, which runs on the 16 GPUs of --site" in told
+    assert "On equal GPUs: --gpus 16" in told
+    equal = results_of(gpuplan, *words, "--gpus", "16")
+    assert all(row["is_ranked"] for row in equal["policies"])
+    assert "does not apply" not in gpuplan(*words, "--gpus", "16")[1]

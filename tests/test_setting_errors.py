@@ -124,6 +124,10 @@ def test_of_a_replay(gpuplan, trace, arguments, problem, hint):
     [
         ("--policy fifo:gpus", "--policy fifo:gpus: 'gpus': expected key=value, for example"),
         ("--policy fifo:gpus=x", "--policy fifo:gpus=x: gpus 'x': expected a whole number"),
+        (
+            "--policy fifo:gpus=-1",
+            "--policy fifo:gpus=-1: gpus '-1': expected a whole number, at least 1",
+        ),
         ("--policy fifo:foo=2", "--policy fifo:foo=2: 'foo=2': no setting 'foo'"),
         ("--policy fixed:gpus=60", "{0}: 'gpus=60': no setting 'gpus' (did you mean capacity?)"),
         (

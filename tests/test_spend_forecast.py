@@ -476,3 +476,21 @@ def test_an_interval_stays_within_what_is_possible():
     assert of_label["a"][0] == 0 and of_label["a"][1] > 10
     assert of_label[IDLE] == (0, 95)
     assert total[0] == 95
+
+
+def test_errors_on_one_side_are_told(gpuplan, tmp_path):
+    """Use that rises each month was always forecast too low by the last month, falling too high."""
+    rising = months_log(tmp_path / "up.parquet", 20, 24, 28, 32, 36, 40, 44)
+    falling = months_log(tmp_path / "down.parquet", 44, 40, 36, 32, 28, 24, 20)
+    uneven = months_log(tmp_path / "both.parquet", 30, 34, 28, 36, 30, 38, 30)
+    for log, side in ((rising, "too low"), (falling, "too high"), (uneven, None)):
+        words = ("forecast", log, "--spend", "--price", "1", "--model", "last-month")
+        code, out, _ = gpuplan(*words)
+        said = " ".join(out.split())
+        past = spend_of(gpuplan, log, *words[3:])["results"]["backtest"]
+        errors = [row["error_usd"] for row in past if row["model"] == "last-month"]
+        assert code == 0 and len(errors) >= 4
+        if side is None:
+            assert "too low" not in said and "too high" not in said
+        else:
+            assert f"All {len(errors)} were {side}, by $" in said

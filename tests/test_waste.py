@@ -30,9 +30,9 @@ HOUR = 3600.0
 
 @pytest.fixture
 def lab(tmp_path):
-    """Ten hours: 40 GPU-hours idle, 20 of 40 partly, 10 low, 10 failed, 30 unknown, 70 used."""
+    """Ten hours: 40 GPU-hours idle, 20 of 40 partly, 10 low, 70 used; 10 failed, 30 more unseen."""
     return write_trace(
-        tmp_path / "t.parquet", [0, 0, 0, 0, 0, 0], [10 * HOUR] * 6, [4.0, 4.0, 1.0, 1.0, 3.0, 7.0],
+        tmp_path / "t.parquet", [0] * 6, [10 * HOUR] * 6, [4.0, 4.0, 1.0, 1.0, 3.0, 7.0],
         user=["ann", "bob", "ann", "bob", "cid", "cid"], group=["x", "x", "y", "y", "y", None],
         queue_s=[0.0] * 6, **use([0.0, 45.0, 5.0, 80.0, None, 90.0], [4.0, 2.0, 0, 0, None, 0]),
         state=pl.Series(["completed"] * 3 + ["failed", "failed", "completed"]),
@@ -44,8 +44,8 @@ def test_every_gpu_hour_is_in_one_kind_and_unknown_is_not_idle(gpuplan, lab):
     results = answer(gpuplan, str(lab), "--price", "2", "--no-replay")
     hours = {kind["name"]: kind["gpu_h"] for kind in results["kinds"]}
     assert hours == pytest.approx({
-        "idle": 40, "idle_ends": 0, "partly_idle": 20, "low_utilization": 10, "failed": 10,
-        "unknown": 30,
+        "idle": 40, "idle_ends": 0, "partly_idle": 20, "low_utilization": 10, "failed": 40,
+        "unknown": 0,
     })  # fmt: skip
     assert results["idle_gpu_h"] == pytest.approx(60)
     assert results["gpu_h"] == pytest.approx(200)
@@ -59,7 +59,7 @@ def test_every_gpu_hour_is_in_one_kind_and_unknown_is_not_idle(gpuplan, lab):
     assert [row["name"] for row in results["users"]] == ["ann", "bob", "cid"]
     assert (users["ann"]["idle_gpu_h"], users["bob"]["idle_gpu_h"]) == (40, 20)
     assert users["cid"]["share"] == 0
-    assert users["cid"]["unknown_gpu_h"] == 30
+    assert (users["cid"]["failed_gpu_h"], users["cid"]["unknown_gpu_h"]) == (30, 0)
     groups = {row["name"]: row["idle_gpu_h"] for row in results["groups"]}
     assert groups == {"x": 60, "y": 0, "(none)": 0}
     assert results["partitions"] == []

@@ -179,3 +179,51 @@ def test_parquet_has_the_right_size_of_each_job(gpuplan, tmp_path):
     rows = pl.read_parquet(out)
     assert rows["right_size"].to_list() == ["1g.5gb", None, None]
     assert rows["saved_gpu_h"].to_list() == [pytest.approx(20 * 6 / 7), None, 0]
+
+
+@pytest.fixture
+def unseen(tmp_path):
+    """A log of 30 days without any figures of use: 1 of 3 jobs failed, 1 ran into its limit."""
+    return write_trace(
+        tmp_path / "t.parquet", [0, 0, 29 * 24 * HOUR], [10 * HOUR, 20 * HOUR, 24 * HOUR],
+        [2.0, 1.0, 5.0], user=["ann", "bob", "bob"], queue_s=[0.0] * 3,
+        state=pl.Series(["failed", "timeout", "completed"]),
+    )  # fmt: skip
+
+
+def test_failed_work_is_told_without_figures_of_use(gpuplan, unseen):
+    """2 x 10 + 20 of 160 GPU-hours failed at $3; what needs figures is not known, and not 0."""
+    results = answer(gpuplan, str(unseen), "--price", "3", "--no-replay")
+    kinds = {kind["name"]: kind for kind in results["kinds"]}
+    failed = kinds["failed"]
+    assert (failed["jobs"], failed["gpu_h"], failed["usd"]) == pytest.approx((2, 40, 120))
+    assert failed["share"] == pytest.approx(40 / 160)
+    assert kinds["unknown"]["gpu_h"] == pytest.approx(120)
+    assert (results["unknown_gpu_h"], results["unknown_jobs"]) == (pytest.approx(160), 3)
+    for name in ("idle", "idle_ends", "partly_idle", "low_utilization"):
+        assert [kinds[name][key] for key in ("share", "usd", "usd_per_month")] == [None] * 3
+    assert (results["usd"], results["usd_per_month"]) == (None, None)
+    users = {row["name"]: row for row in results["users"]}
+    assert (users["ann"]["failed_gpu_h"], users["bob"]["failed_gpu_h"]) == pytest.approx((20, 20))
+    code, out, _ = gpuplan("waste", unseen, "--price", "3", "--no-replay")
+    said = " ".join(out.split())
+    assert code == 0
+    assert "2 jobs that failed or timed out held 40 of them (25.0%, $120.00)." in said
+    assert "no GPU of the job ever used: not known - - -" in said
+    assert "$0.00" not in said
+
+
+def test_dollars_of_a_table_are_of_its_gpu_hours(gpuplan, tmp_path):
+    """60 d, 4 idle GPUs for 10 h at $3: $120 of 40 GPU-hours, and $60.88 of a month, said so."""
+    path = write_trace(
+        tmp_path / "t.parquet", [0, 59 * 24 * HOUR], [10 * HOUR, 24 * HOUR], [4.0, 1.0],
+        queue_s=[0.0, 0.0], **use([0.0, 90.0], [4.0, 0.0]), user=["ann", "bob"],
+    )  # fmt: skip
+    code, out, _ = gpuplan("waste", path, "--price", "3", "--no-replay")
+    assert code == 0
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert "kind jobs GPU-hours of those known $ $ per month" in rows
+    assert "no GPU of the job ever used 1 40 62.5% $120.00 $60.88" in rows
+    assert any(row.startswith("ann 1 1 40 40 100.0%") and "$120.00 $60.88" in row for row in rows)
+    results = answer(gpuplan, str(path), "--price", "3", "--no-replay")
+    assert (results["usd"], results["usd_per_month"]) == pytest.approx((120, 60.875))

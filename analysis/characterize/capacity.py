@@ -19,6 +19,7 @@ from gpuplan.analysis.characterize.load import PARTS_PER_GPU, held_over_time
 from gpuplan.analysis.history.jobs import JobArrays
 from gpuplan.analysis.history.runs import written
 from gpuplan.analysis.job_table.notation import expand_hosts
+from gpuplan.analysis.kubernetes.heads import LOG_FORMATS
 from gpuplan.analysis.trace.trace import Trace
 
 NODES = "node_list"
@@ -38,12 +39,14 @@ class TimeAbove:
         hours: how long in all.
         when: the first and the last instant, in words.
         has_local_times: whether the log may have local times that are read as UTC.
+        has_gone_nodes: whether the log names only nodes that are there when it is written.
     """
 
     peak_gpus: float
     hours: float
     when: str
     has_local_times: bool
+    has_gone_nodes: bool = False
 
     def warning(self, gpu_type: str | None, cluster: str) -> str:
         """Return a sentence that names the hours.
@@ -53,10 +56,14 @@ class TimeAbove:
             cluster: what there is, such as ``the 80 of --cluster``.
         """
         what = f"{gpu_type} GPUs" if gpu_type else "GPUs"
-        hint = "\n  next: if the log's times are local, --time-zone NAME reads them right"
+        hint = ""
+        if self.has_local_times:
+            hint = "\n  next: if the log's times are local, --time-zone NAME reads them right"
+        elif self.has_gone_nodes:
+            hint = "; nodes that are gone are not in the log"
         return (
             f"jobs held up to {self.peak_gpus:,.0f} {what} at once, more than {cluster}, for "
-            f"{self.hours:,.2g} h {self.when}{hint if self.has_local_times else ''}"
+            f"{self.hours:,.2g} h {self.when}{hint}"
         )
 
 
@@ -70,6 +77,7 @@ def time_above(trace: Trace, chosen: BoolArray, gpus: float) -> TimeAbove | None
     at = np.flatnonzero((held > gpus * PARTS_PER_GPU) & (lasting > 0))
     if not at.size:
         return None
+    is_of_kubernetes = trace.provenance.source_format in LOG_FORMATS
     begin, end = int(times[at[0]]), int(times[at[-1]] + lasting[at[-1]])
     when = f"between {begin / HOUR_US:,.1f} h and {end / HOUR_US:,.1f} h of the log"
     if not trace.provenance.relative_time:
@@ -80,7 +88,8 @@ def time_above(trace: Trace, chosen: BoolArray, gpus: float) -> TimeAbove | None
         peak_gpus=float(held[at].max()) / PARTS_PER_GPU,
         hours=float(lasting[at].sum()) / HOUR_US,
         when=when,
-        has_local_times=trace.provenance.time_zone == "UTC",
+        has_local_times=trace.provenance.time_zone == "UTC" and not is_of_kubernetes,
+        has_gone_nodes=is_of_kubernetes,
     )
 
 

@@ -10,6 +10,8 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.source import Head, opened_file
 
 KUEUE = "kueue.x-k8s.io"
+LOG_FORMATS = ("kueue", "kube", "kube-metrics", "yunikorn", "dstack")
+"""Formats of logs of clusters of Kubernetes."""
 WORKLOADS = (
     "kubectl get workloads.kueue.x-k8s.io,clusterqueues,cohorts,localqueues,resourceflavors -A "
     "-o json > kueue.json"

@@ -1,13 +1,13 @@
 """Offers of each source of GPUs: level, band and volatility of its price, and availability.
 
 All snapshots count equally. Changes count by the time they are in force, which
-several at one instant share.
+several at one instant share. The latest price and the mean of the period are by time for both.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,11 @@ class Offer:
         available: how many GPUs it has.
         saving: share saved against the reference of its GPU, over the hours in which both have a
             price.
-        median_usd_per_gpu_h: median price.
+        latest_usd_per_gpu_h: median of the prices in force at the last instant with a price.
+        latest_from: instant since which it is that of the source.
+        period_mean_usd_per_gpu_h: mean over the time in which prices are known to hold.
+        period_end: end of that time, which begins at ``first``.
+        median_usd_per_gpu_h: median price of the rows; changes by time.
         mean_usd_per_gpu_h: mean price.
         least_usd_per_gpu_h: lowest price.
         most_usd_per_gpu_h: highest price.
@@ -87,6 +91,10 @@ class Offer:
     begins_after_days: float | None
     available: Availability | None = None
     saving: float | None = None
+    latest_usd_per_gpu_h: float | None
+    latest_from: datetime | None
+    period_mean_usd_per_gpu_h: float | None
+    period_end: datetime | None
     median_usd_per_gpu_h: float | None
     mean_usd_per_gpu_h: float | None
     least_usd_per_gpu_h: float
@@ -123,6 +131,10 @@ def _listed(listing: ListPrice, as_of: datetime | None) -> Offer:
         rows=1,
         regions=0,
         sampling="list",
+        latest_usd_per_gpu_h=listing.typical,
+        latest_from=AS_OF,
+        period_mean_usd_per_gpu_h=listing.typical,
+        period_end=AS_OF,
         median_usd_per_gpu_h=listing.typical,
         mean_usd_per_gpu_h=listing.typical,
         least_usd_per_gpu_h=listing.least,
@@ -145,8 +157,10 @@ def offers_of(
     """
     stretches = in_force(table)
     share = (pl.col("end_us") - pl.col("start_us")) / pl.col("offers")
+    known_until = pl.col("start_us").max().over("provider", "kind").alias("known_until_us")
     lasting = stretches.select(*SERIES, "start_us", "end_us", share.alias("lasting"))
     rows = table.prices.with_columns(pl.col("timestamp").dt.epoch("us").alias("start_us"))
+    rows = rows.with_columns(known_until)
     rows = rows.join(lasting, on=[*SERIES, "start_us"], how="left", nulls_equal=True)
     hours = {gpu: _hours_known(gpu, hourly) for gpu in {source.gpu_type for source in hourly}}
     groups = rows.partition_by(OFFER, as_dict=True, maintain_order=True)
@@ -187,6 +201,7 @@ def _offer(
     mean = float(price[0] + np.average(price - price[0], weights=weight))
     spread = float(np.sqrt(np.average((price - mean) ** 2, weights=weight)))
     until = pl.from_epoch("end_us" if is_change else "start_us", time_unit="us").max()
+    latest, latest_us, period_mean, period_end_us = _over_time(rows)
     first, last = rows.select(
         pl.col("timestamp").min(), until.dt.replace_time_zone("UTC").alias("until")
     ).row(0)
@@ -197,6 +212,10 @@ def _offer(
         rows=rows.height,
         regions=rows["region"].drop_nulls().n_unique(),
         sampling="change" if is_change else "snapshot",
+        latest_usd_per_gpu_h=latest,
+        latest_from=_instant(latest_us),
+        period_mean_usd_per_gpu_h=period_mean,
+        period_end=_instant(period_end_us),
         median_usd_per_gpu_h=median,
         mean_usd_per_gpu_h=mean,
         least_usd_per_gpu_h=float(price.min()),
@@ -211,6 +230,39 @@ def _offer(
         **_ages(first, last, as_of),
         available=None if supply is None else _availability(supply),
     )
+
+
+def _over_time(rows: pl.DataFrame) -> tuple[float, int, float, int]:
+    """Return the latest price, since when it holds, the mean by time and the end of that time.
+
+    A price after which nothing is known of its provider is the latest, with no part in the mean.
+    Instants are microseconds of the Unix epoch.
+    """
+    ends = pl.min_horizontal("end_us", "known_until_us")
+    quotes = (
+        rows.group_by(*SERIES, "start_us")
+        .agg(pl.col(PRICE).median().alias("typical"), pl.len().alias("offers"), ends.first())
+        .sort(*SERIES, "start_us", nulls_last=True)
+    )
+    price = quotes["typical"].to_numpy()
+    held = (quotes["end_us"] - quotes["start_us"]).to_numpy().astype(float)
+    has_time = held.sum() > 0
+    mean = price[0] + np.average(price - price[0], weights=held if has_time else None)
+    is_new = (pl.col("typical") != pl.col("typical").shift(1).over(SERIES)).fill_null(True)
+    last = (
+        quotes.with_columns(pl.col("start_us").filter(is_new).max().over(SERIES).alias("since_us"))
+        .group_by(SERIES, maintain_order=True)
+        .last()
+        .filter(pl.col("end_us") >= quotes["start_us"].max())
+    )
+    latest = np.median(np.repeat(last["typical"].to_numpy(), last["offers"].to_numpy()))
+    starts, ends_us = quotes["start_us"].to_numpy(), quotes["end_us"].to_numpy()
+    end_us = max(int(starts.max()), int(ends_us.max()))
+    return float(latest), int(last["since_us"].to_numpy().max()), float(mean), end_us
+
+
+def _instant(at_us: int) -> datetime:
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=at_us)
 
 
 def _quartiles(price: FloatArray, weight: FloatArray, weighted: bool) -> list[float]:

@@ -343,5 +343,8 @@ def read_quota_twin(path: Path) -> tuple[QuotaDocument, CalibrationTable]:
 
 def is_quota_twin(path: Path) -> bool:
     """Return whether a file of settings is of a site with quotas. Raises `InputError`."""
-    _, tables = parse_toml(path, read_unpacked(path), expected=A_TWIN, hint=CALIBRATE)
+    _, tables = parse_toml(
+        path, read_unpacked(path), expected="settings that gpuplan calibrate wrote",
+        hint="write them again: gpuplan calibrate LOG -o twin.toml",
+    )  # fmt: skip
     return bool(tables.get("clusterqueue") or tables.get("kaiqueue"))

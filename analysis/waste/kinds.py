@@ -25,6 +25,8 @@ IDLE, IDLE_ENDS, PARTLY_IDLE, LOW, FAILED = (
 )  # fmt: skip
 KINDS = (IDLE, IDLE_ENDS, PARTLY_IDLE, LOW, FAILED)
 UNKNOWN, USED = "unknown", "used"
+FAILED_UNKNOWN = "failed_unknown_gpu_h"
+"""Column with the part of the unknown GPU-hours that failed: the log knows states without use."""
 
 COLUMNS = ("job_id", *HISTORY_COLUMNS)
 """Columns of a trace that `kinds_of_waste` reads; `OPTIONAL` where the trace has them."""
@@ -96,7 +98,7 @@ def kinds_of_waste(log: Trace, series: pl.DataFrame | None = None) -> pl.DataFra
             **{column_of(kind): hours for kind, hours in wasted.items()},
             column_of(UNKNOWN): unknown,
             column_of(USED): left,
-            "failed_unknown_gpu_h": np.where(is_lost, unknown, 0.0),
+            FAILED_UNKNOWN: np.where(is_lost, unknown, 0.0),
             "is_long_limit": is_long,
             "beyond_limit_gpu_h": beyond,
         }

@@ -57,6 +57,6 @@ def show(study: BillAnswer) -> StudyView:
         csv=lambda: tables.focus_table(study),
         figure=picture("bill:draw_bill", results),
         frame=study.to_frame,
-        notes=notes,
+        notes=(*notes, *study.notes),
         warnings=warnings,
     )

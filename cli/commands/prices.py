@@ -14,7 +14,7 @@ from gpuplan.analysis.prices.bands import bands
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import StudyView, cells_table, picture, table
-from gpuplan.cli.tables.price_tables import market_tables
+from gpuplan.cli.tables.price_tables import has_changed, market_tables
 from gpuplan.planner.studies.prices import prices
 
 if TYPE_CHECKING:
@@ -95,18 +95,27 @@ def _headline(view: PriceView, kept: str, output: str) -> str:
     """Return the cheapest source of each GPU, and what was written where."""
     least: dict[str, tuple[float, Offer]] = {}
     for offer in view.offers:
-        usd = offer.median_usd_per_gpu_h
+        usd = offer.latest_usd_per_gpu_h
         if usd is not None and (offer.gpu_type not in least or usd < least[offer.gpu_type][0]):
             least[offer.gpu_type] = usd, offer
     shown = [
-        f"{gpu} at ${usd:.3g} per GPU-hour ({offer.provider} {offer.kind.replace('_', '-')})"
+        f"{gpu} at ${usd:.3g} per GPU-hour ({offer.provider} {offer.kind.replace('_', '-')}"
+        f"{_before(offer)})"
         for gpu, (usd, offer) in list(least.items())[:GPUS_NAMED]
     ]
     more = len(least) - len(shown)
     lead = (
-        f"Cheapest by median price: {', '.join(shown)}{f', {more} more GPUs' if more > 0 else ''}"
+        f"Cheapest by latest price: {', '.join(shown)}{f', {more} more GPUs' if more > 0 else ''}"
     )
     return f"{lead}. {kept} in {output}." if shown else f"{kept} in {output}."
+
+
+def _before(offer: Offer) -> str:
+    """Return the mean of a price that was another one before, and the time that it is of."""
+    if offer.first is None or offer.period_end is None or not has_changed(offer):
+        return ""
+    mean, begin, end = offer.period_mean_usd_per_gpu_h, offer.first, offer.period_end
+    return f"; ${mean:.3g} in the mean from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
 
 
 def _figure(price_table: PriceTable, view: PriceView) -> Figure:

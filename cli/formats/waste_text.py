@@ -53,6 +53,7 @@ def _sentences(results: WasteResults) -> Iterator[str]:
             f"Nothing is known of what GPUs did: the log has no utilization of the "
             f"{show_number(results.gpu_h)} GPU-hours that jobs held."
         )
+        yield from _lost(results)
         return
     known_share = results.known_share
     shift_h = None if results.metrics is None else results.metrics.clock_later_h
@@ -78,6 +79,17 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         )
     if results.counterfactual is not None and shift_h is None:
         yield from _without(results.counterfactual, is_without_series=lacks_ends(results))
+
+
+def _lost(results: WasteResults) -> Iterator[str]:
+    """Yield what jobs held that failed or timed out: their state is known without use."""
+    lost = next(kind for kind in results.kinds if kind.name == FAILED)
+    if lost.jobs and lost.share is not None:
+        usd = "" if lost.usd is None else f", {show_usd(lost.usd)}"
+        yield (
+            f"{counted(lost.jobs, 'job')} that failed or timed out held {show_number(lost.gpu_h)} "
+            f"of them ({show_share(lost.share)}{usd})."
+        )
 
 
 def _who(results: WasteResults) -> Iterator[str]:
@@ -113,10 +125,7 @@ def _nothing(results: WasteResults) -> str:
     if not is_by_month(results):
         span = "" if is_part else f" in {show_duration(results.window_s)}"
         text = f"{least}{show_number(results.idle_gpu_h)} GPU-hours{share}{span} do nothing"
-        if results.usd_per_month is None:
-            return f"{text}."
-        usd = results.usd_per_month * results.window_s / HOUR_S / MONTH_H
-        return f"{text}: {show_usd(usd)}."
+        return f"{text}." if results.usd is None else f"{text}: {show_usd(results.usd)}."
     text = f"{least}{show_number(results.idle_gpu_h_per_month)} GPU-hours{share} a month do nothing"
     if results.usd_per_month is None:
         return f"{text}."

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.base.words import listed
-from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import (
     show_duration,
     show_number,
@@ -68,7 +68,9 @@ def groups_table(
         [*shown, *more, *unheld, total],
         {"name": results.by},
         _dollars(period),
-        {"share": "of the bill", "gpu_h": "GPU-hours", "mean_gpus": "GPUs, mean", "jobs": "jobs"},
+        {"share": "of the bill"},
+        _gpu_hours(period),
+        {"mean_gpus": "GPUs, mean", "jobs": "jobs" if period else "jobs in the log"},
         _dollars(period, "idle_", "idle part" if spread else ""),
     )
 
@@ -89,6 +91,17 @@ def _dollars(period: str, part: str = "", header: str | None = None) -> Column:
     return Column(f"{part}{name}", what if header is None else header, show_month_usd)
 
 
+def _gpu_hours(period: str) -> Column:
+    """Return the column of the GPU-hours in the time that the dollars beside them are of."""
+    if period:
+        return Column("gpu_h", "GPU-hours")
+    return Column("gpu_h_per_month", "GPU-hours per month", read=_gpu_hours_of_month)
+
+
+def _gpu_hours_of_month(row: Any) -> float:
+    return float(value_of(row, "mean_gpus")) * MONTH_H
+
+
 def _is_idle(results: BillResults, name: str) -> bool:
     last = results.groups[-1]
     return name == last.name and last.jobs == 0 and results.cluster_gpus is not None
@@ -107,8 +120,8 @@ def types_table(results: BillResults, period: str = "") -> Table:
             "gpus": "GPUs" if has_cluster else "",
             "mean_gpus": "held, mean",
             "peak_gpus": "peak",
-            "gpu_h": "GPU-hours",
         },
+        _gpu_hours(period),
         _dollars(period),
         _dollars(period, "idle_", "idle" if has_cluster else ""),
     )
@@ -253,15 +266,15 @@ def headline(results: BillResults, period: str) -> str:
     text = f"${usd:,.0f} {period or 'a month'}"
     if is_of_month:
         text = f"{period[0].upper()}{period[1:]}: ${usd:,.0f}"
-    held_h, span = show_number(results.gpu_h), show_duration(results.window_s)
+    held = _held_words(results, is_by_month=not period)
     if idle is None:
-        text += f"{_price_words(results)}: {held_h} GPU-hours in {span}, idle GPUs not counted."
+        text += f"{_price_words(results)}: {held}, idle GPUs not counted."
     else:
-        text += f" for {_paid_words(results)}{_price_words(results)}."
+        text += f" for {_paid_words(results, is_by_month=not period)}{_price_words(results)}."
         text += (
-            f" {show_share(results.idle_usd_share or 0.0)} of it is idle (${idle:,.0f}), and "
-            f"{show_share(results.idle_share or 0.0)} of the hours of these GPUs: "
-            f"jobs held {held_h} GPU-hours in {span}."
+            f" {show_share(results.idle_usd_share or 0.0)} of it is idle (${idle:,.0f}): nobody "
+            f"used {show_share(results.idle_share or 0.0)} of the hours of the "
+            f"{results.cluster_gpus:,} GPUs. Jobs held {held}."
         )
     groups = [group for group in results.groups if not _is_idle(results, group.name)]
     total = sum(group.usd for group in groups)
@@ -271,7 +284,12 @@ def headline(results: BillResults, period: str) -> str:
             f" {results.by.partition(',')[0].capitalize()} {top.name} pays the most, "
             f"{show_share(top.usd / total)} of the bill of all jobs."
         )
-    if period and not is_of_month:
+    whole_months = [month for month in results.months if not month.is_partial]
+    if period and not is_of_month and len(whole_months) == len(results.months):
+        count = len(whole_months)
+        if count > 1:
+            text += f" That is ${results.usd / count:,.0f} a month over {count} calendar months."
+    elif period and not is_of_month:
         text += f" That is ${results.usd_per_month:,.0f} a month of {MONTH_H:g} h."
     elif not period and len(results.months) == 1 and results.begin[:7] == results.months[0].name:
         month = results.months[0]
@@ -280,8 +298,16 @@ def headline(results: BillResults, period: str) -> str:
     return text
 
 
-def _paid_words(results: BillResults) -> str:
-    """Return what a bill with owned or committed GPUs is for."""
+def _held_words(results: BillResults, *, is_by_month: bool) -> str:
+    """Return the GPU-hours that jobs held, in a month and in the log, or in the period."""
+    total, span = show_number(results.gpu_h), show_duration(results.window_s)
+    if not is_by_month:
+        return f"{total} GPU-hours in {span}"
+    return f"{show_number(_gpu_hours_of_month(results))} GPU-hours a month ({total} in {span})"
+
+
+def _paid_words(results: BillResults, *, is_by_month: bool) -> str:
+    """Return what a bill with owned or committed GPUs is for, in a month or in the period."""
     in_pools = f"{results.cluster_gpus:,} GPUs"
     above_h = sum(
         market.gpu_h
@@ -291,7 +317,10 @@ def _paid_words(results: BillResults) -> str:
     )
     if not above_h:
         return in_pools
-    return f"{in_pools} owned or committed and {show_number(above_h)} GPU-hours above them"
+    if is_by_month:
+        above_h *= MONTH_H * HOUR_S / results.window_s
+    hours = f"{show_number(above_h)} GPU-hours{' a month' if is_by_month else ''}"
+    return f"{in_pools} owned or committed and {hours} above them"
 
 
 def _price_words(results: BillResults) -> str:

@@ -96,8 +96,10 @@ def _opencost_words(results: BillResults, invoice: InvoiceResults, running_h: fl
     log_usd = f"{_usd(results.usd)} for " if is_priced else ""
     text = (
         f"OpenCost: {_usd(usd)} for {_whole(billed_h)} GPU-hours; your log: {log_usd}"
-        f"{_whole(log_h)}{'' if is_whole else ' in these months'}"
+        f"{_whole(log_h)}"
     )
+    if not is_whole:
+        text += f" in the time of the invoice, {_dates(invoice)} (in all {_whole(results.gpu_h)})"
     if abs(more_h) <= SAME_HOURS * max(log_h, billed_h, 1.0):
         different = _different_types(invoice)
         return f"{text}: {different or 'no real difference in hours'}."
@@ -108,6 +110,14 @@ def _opencost_words(results: BillResults, invoice: InvoiceResults, running_h: fl
     if is_whole and more_h > 0 and running_h >= 1:
         text += f"; jobs still running hold {_whole(running_h)} GPU-hours of it so far"
     return f"{text}."
+
+
+def _dates(invoice: InvoiceResults) -> str:
+    """Return the first and the last day of an invoice."""
+    begin, end = datetime.fromisoformat(invoice.begin), datetime.fromisoformat(invoice.end)
+    last = end - timedelta(seconds=1)
+    is_day = begin.date() == last.date()
+    return f"{begin:%Y-%m-%d}" if is_day else f"{begin:%Y-%m-%d} to {last:%Y-%m-%d}"
 
 
 def _different_types(invoice: InvoiceResults) -> str:
@@ -207,7 +217,7 @@ def invoice_months_table(results: BillResults, invoice: InvoiceResults) -> Table
     if len(rows) > 1:
         rows.append(fields_of(invoice) | {"name": TOTAL})
     return table(
-        "Invoice by month; shares are of the charges",
+        f"Invoice by month, {_dates(invoice)}; shares are of the charges",
         rows,
         {"name": "month"},
         Column("billed_usd", "invoice", _cents),

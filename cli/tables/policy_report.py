@@ -101,6 +101,8 @@ def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
         texts.append(f"{run.label} ends in {what}{rest}.")
     if comparison.pooled:
         texts.append(_pooled(outcomes, comparison.pooled))
+    if comparison.of_site_size:
+        texts.append(_of_site_size(comparison))
     return tuple(texts)
 
 
@@ -122,4 +124,18 @@ def _pooled(outcomes: Sequence[PolicyOutcome], pooled: Sequence[PolicyOutcome]) 
         f"{joined(names, most=MOST_NAMES)} {runs} any job on any of {most:,} GPUs, "
         "which alone shortens waits. One type at a time: "
         f"{', '.join(filter(None, (' '.join(steps), without)))}."
+    )
+
+
+def _of_site_size(comparison: PolicyComparison) -> str:
+    """Return that a size does not apply to policies that have that of a site."""
+    runs = {run.name: run.results.gpus for run in comparison.of_site_size}
+    gpus = joined([f"{gpus:,}" for gpus in dict.fromkeys(runs.values())])
+    names = joined(list(runs), most=MOST_NAMES)
+    lead = "" if comparison.pooled else "None is called the fastest: "
+    options = joined(list(comparison.sizes), most=MOST_NAMES)
+    return (
+        f"{lead}{options} {'does' if len(comparison.sizes) == 1 else 'do'} not apply to {names}, "
+        f"which {'runs' if len(runs) == 1 else 'run'} on the {gpus} GPUs of --site. On equal GPUs: "
+        f"--gpus {next(iter(runs.values()))}, or a --site with other nodes."
     )

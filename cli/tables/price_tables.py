@@ -13,6 +13,8 @@ from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import show_count
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from gpuplan.analysis.prices.offers import Offer
     from gpuplan.analysis.prices.supply import Supply
     from gpuplan.analysis.prices.view import Cheapest, PriceView
@@ -92,6 +94,7 @@ def _offers(offers: Sequence[Offer]) -> Table:
     dated = any(offer.listed_share is not None for offer in offers)
     saved = any(offer.saving is not None for offer in offers)
     aged = any(offer.age_days for offer in offers)
+    changes = any(map(has_changed, offers))
 
     def usd(name: str, header: str = "") -> Column:
         return Column(f"{name}_usd_per_gpu_h", header, show_price)
@@ -100,18 +103,36 @@ def _offers(offers: Sequence[Offer]) -> Table:
         "Prices (US dollars per GPU-hour)",
         offers,
         *SOURCE,
-        usd("median", "median"),
+        usd("latest", "latest"),
+        Column("", "since" if changes else "", read=lambda offer: _date(offer.latest_from)),
+        usd("median"),
         Column("", "min-max", read=lambda offer: _range(offer, "least", "most")),
         usd("least"),
         usd("most"),
         Column("", "P25-P75" if dated else "", read=lambda offer: _range(offer, "p25", "p75")),
         usd("p25"),
         usd("p75"),
-        usd("mean", "mean" if dated else ""),
+        usd("mean"),
+        usd("period_mean", "mean" if changes else ""),
+        Column("", "mean until" if changes else "", read=_mean_until),
         {"daily_volatility": "day vol." if dated else "", "saving": "saving" if saved else ""},
         Column("age_days", "age (d)" if aged else "", show_count),
         {"begins_after_days": ""},
     )
+
+
+def has_changed(offer: Offer) -> bool:
+    """Return whether the price of a source was another one before; a list has no history."""
+    is_dated = offer.first is not None and offer.first != offer.period_end
+    return is_dated and offer.least_usd_per_gpu_h != offer.most_usd_per_gpu_h
+
+
+def _mean_until(offer: Offer) -> str | None:
+    return _date(offer.period_end) if has_changed(offer) else None
+
+
+def _date(at: datetime | None) -> str | None:
+    return None if at is None else f"{at:%Y-%m-%d}"
 
 
 def _range(offer: Offer, *names: str) -> str | None:

@@ -22,7 +22,7 @@ def quota_tables(whatif: WhatIfResults) -> Iterator[Table]:
         read=lambda row: row.case if several or row.case == "today" else "with the change",
     )
     yield table(
-        "Quotas in a replay, GPU-hours",
+        "Quotas in a replay, GPU-hours in the time of the log",
         whatif.queues,
         case,
         {
@@ -31,7 +31,7 @@ def quota_tables(whatif: WhatIfResults) -> Iterator[Table]:
             "within_gpu_h": "within",
             "above_gpu_h": "above",
             "lent_gpu_h": "lent",
-            "idle_gpu_h": "idle while others wait",
+            "idle_gpu_h": "idle that others could use",
             "preemptions_caused": "evicts",
             "preemptions_suffered": "evicted",
             "lost_gpu_h": "work lost",

@@ -16,6 +16,11 @@ from gpuplan.planner.money.spend_request import SPEND_MODELS
 
 MOST_MONTHS = 3
 """Months ahead in the answer."""
+LEAST_ON_A_SIDE = 4
+"""Past forecasts from which on it is told that they were nearly all too low, or too high."""
+FEW_OF = 6
+"""One in so many may be on the other side."""
+CENT = 0.005
 
 
 def spend_headline(results: SpendResults) -> str:
@@ -50,7 +55,24 @@ def _tested(results: SpendResults) -> str:
     share = chosen.mean_absolute_error_share
     part = "" if share is None else f" ({show_share(share)})"
     error = show_about_usd(chosen.mean_absolute_error_usd)
-    return f"{model} was off by {error} a month{part} in {tested} past forecasts{_best(results)}."
+    text = f"{model} was off by {error} a month{part} in {tested} past forecasts{_best(results)}."
+    return f"{text}{_side(results)}"
+
+
+def _side(results: SpendResults) -> str:
+    """Return on which side of what came the past forecasts were, where it is nearly always one."""
+    errors = [row.error_usd for row in results.backtest if row.model == results.model]
+    low = sum(error < -CENT for error in errors)
+    high = sum(error > CENT for error in errors)
+    if len(errors) < LEAST_ON_A_SIDE or len(errors) - max(low, high) > len(errors) // FEW_OF:
+        return ""
+    count = f"All {len(errors)}" if max(low, high) == len(errors) else f"{max(low, high)} of these"
+    mean = show_about_usd(abs(sum(errors)) / len(errors))
+    word, then = ("low", "more") if low > high else ("high", "less")
+    return (
+        f" {count} were too {word}, by {mean} in the mean of all: expect {then} rather than the "
+        "middle of the interval, which does not correct for it."
+    )
 
 
 def _best(results: SpendResults) -> str:

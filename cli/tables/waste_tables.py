@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
 from gpuplan.cli.formats.report import Column, Table, table
-from gpuplan.cli.formats.units import show_share, show_usd
+from gpuplan.cli.formats.units import show_duration, show_share, show_usd
 from gpuplan.cli.formats.waste_text import (
     FEW_GPU_H,
     KIND_WORDS,
@@ -32,24 +31,23 @@ if TYPE_CHECKING:
     from gpuplan.planner.waste.tally import WasteKind, WasteRow
 
 MOST_ROWS = 10
-NOT_SEEN: dict[str, Any] = {
-    "what": f"{KIND_WORDS[IDLE_ENDS]}: not known (needs --metrics)", "jobs": None, "gpu_h": None,
-    "share": None, "usd": None,
-}  # fmt: skip
+NOT_KNOWN = dict.fromkeys(("jobs", "gpu_h", "share", "usd", "usd_per_month"))
+NOT_KNOWN_OF_ROW = dict.fromkeys(("idle_jobs", "idle_gpu_h", "low_gpu_h"))
+"""Cells of someone none of whose GPU-hours have figures."""
 SIZE_WORDS = {FEWER: "fewer GPUs", PART: "part of a GPU", CHEAPER: "cheaper type"}
 
 
 def waste_tables(results: WasteResults) -> tuple[Table, ...]:
     """Return all tables of waste."""
-    months = dollar_months(results)
-    tables = [kinds_table(results), who_table(results.users, "user", months, most=None)]
+    by_month = is_by_month(results)
+    tables = [kinds_table(results), who_table(results.users, "user", by_month, most=None)]
     for rows, name in (
         (results.groups, "group"),
         (results.classes, "class"),
         (results.partitions, "partition"),
     ):
         if rows and not (name == "partition" and rows == results.classes):
-            tables.append(who_table(rows, name, months, most=None))
+            tables.append(who_table(rows, name, by_month, most=None))
     if results.counterfactual is not None:
         waits = results.counterfactual
         tables += [remedies_table(waits), *fidelity_table(waits.fidelity)]
@@ -71,62 +69,58 @@ def answer_tables(results: WasteResults) -> tuple[Table, ...]:
         who, name = results.groups, "group"
     answer = [
         kinds_table(results),
-        *((who_table(who, name, dollar_months(results)),) if who else ()),
+        *((who_table(who, name, is_by_month(results)),) if who else ()),
     ]
     if results.energy is not None and results.energy.kwh:
         answer.append(energy_table(results.energy))
     return tuple(answer)
 
 
-def dollar_months(results: WasteResults) -> float | None:
-    """Return the months of the log where dollars are of all of it, None where of one month."""
-    return None if is_by_month(results) else results.window_s / HOUR_S / MONTH_H
+def _dollar_columns(rows: Sequence[WasteKind | WasteRow], by_month: bool) -> dict[str, str]:
+    """Return headers of the dollars in the log, as GPU-hours are, and of those of a month."""
+    has_usd = any(row.usd is not None for row in rows)
+    return {
+        "usd": "$" if has_usd else "",
+        "usd_per_month": "$ per month" if has_usd and by_month else "",
+    }
 
 
-def _dollars(row: WasteKind | WasteRow, months: float | None) -> dict[str, float | None]:
-    usd = row.usd_per_month
-    return {"usd": usd if usd is None or months is None else usd * months}
-
-
-def _dollar_name(months: float | None) -> str:
-    return "$ per month" if months is None else "$"
+def _kind_row(kind: WasteKind, results: WasteResults) -> dict[str, Any]:
+    row = fields_of(kind) | {"what": KIND_WORDS[kind.name]}
+    if kind.name == IDLE_ENDS and not kind.jobs and lacks_ends(results):
+        return row | NOT_KNOWN | {"what": f"{row['what']}: not known (needs --metrics)"}
+    if not kind.is_known:
+        return row | NOT_KNOWN | {"what": f"{row['what']}: not known"}
+    return row | ({"share": None} if kind.name == UNKNOWN else {})
 
 
 def kinds_table(results: WasteResults) -> Table:
-    """Return the kinds of waste, each GPU-hour in one."""
-    months = dollar_months(results)
-    rows = [
-        fields_of(kind)
-        | {"what": KIND_WORDS[kind.name]}
-        | _dollars(kind, months)
-        | ({"share": None} if kind.name == UNKNOWN else {})
-        | (NOT_SEEN if kind.name == IDLE_ENDS and not kind.jobs and lacks_ends(results) else {})
-        for kind in results.kinds
-    ]
-    has_usd = results.usd_per_month is not None
+    """Return the kinds of waste, each GPU-hour in one; of the log, as its dollars."""
     return table(
-        f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours "
+        f"Kinds of waste, of {results.gpu_h:,.0f} GPU-hours in {show_duration(results.window_s)} "
         f"({show_share(results.known_share)} with figures)",
-        rows,
+        [_kind_row(kind, results) for kind in results.kinds],
         {
             "name": "",
             "what": "kind",
             "jobs": "jobs",
             "gpu_h": "GPU-hours",
             "share": "of those known",
-            "usd": _dollar_name(months) if has_usd else "",
         },
+        _dollar_columns(results.kinds, is_by_month(results)),
     )
 
 
 def who_table(
-    rows: Sequence[WasteRow], name: str, months: float | None, most: int | None = MOST_ROWS
+    rows: Sequence[WasteRow], name: str, by_month: bool, most: int | None = MOST_ROWS
 ) -> Table:
-    """Return who has idle GPUs, most first; dollars as `dollar_months` says."""
-    has_usd = any(row.usd_per_month is not None for row in rows)
+    """Return who has idle GPUs, most first: of the log, dollars also of a month if so."""
     return table(
         f"By {name}",
-        [fields_of(row) | _dollars(row, months) for row in rows[:most]],
+        [
+            fields_of(row) | ({} if row.share is not None else NOT_KNOWN_OF_ROW)
+            for row in rows[:most]
+        ],
         {
             "name": name,
             "jobs": "jobs",
@@ -137,8 +131,8 @@ def who_table(
             "low_gpu_h": "under 15%",
             "failed_gpu_h": "failed",
             "unknown_gpu_h": "unknown",
-            "usd": _dollar_name(months) if has_usd else "",
         },
+        _dollar_columns(rows, by_month),
     )
 
 
@@ -193,7 +187,7 @@ def hours_table(clock: WasteClock) -> Table:
 
 def right_size_table(results: WasteResults) -> Table:
     """Return what less would do for jobs, each of them once."""
-    has_usd = results.usd_per_month is not None
+    has_usd = any(row.usd_per_month is not None for row in results.right_size)
     is_measured = any(row.measured_jobs for row in results.right_size)
     is_by_tensor = any(row.tensor_jobs for row in results.right_size)
     return table(
@@ -260,9 +254,9 @@ def waste_notes(results: WasteResults, source_format: str = "") -> Iterator[str]
         text = ", ".join(f"{each.name} ({counted(each.jobs, 'job')})" for each in results.sources)
         yield f"what GPUs did is from {text}"
     if results.known_share and results.unknown_gpu_h >= FEW_GPU_H:
-        jobs = next(kind.jobs for kind in results.kinds if kind.name == UNKNOWN)
+        jobs = counted(results.unknown_jobs, "job")
         yield (
-            f"nothing is known of {results.unknown_gpu_h:,.0f} GPU-hours of {counted(jobs, 'job')} "
+            f"nothing is known of the use of {results.unknown_gpu_h:,.0f} GPU-hours of {jobs} "
             f"({show_share(1 - results.known_share)}); they do not count as idle"
         )
     if results.metrics is not None:

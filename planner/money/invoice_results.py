@@ -106,6 +106,7 @@ class InvoiceResults:
         rows: of the files.
         formats: of the files.
         currency: of all amounts.
+        begin, end: of its billing periods: the time in which it is compared with the log.
         billed_usd, effective_usd: the invoice, as the sum of its months to the cent.
         charges_usd: effective cost without tax, credits, adjustments and corrections.
         explained_share: share of the charges that jobs of the log explain; null without charges.
@@ -113,7 +114,7 @@ class InvoiceResults:
         not_in_log_share: of GPU-hours that are in no log.
         other_share: of services without GPUs.
         usd_per_gpu_h: effective dollars per GPU-hour billed; null without any.
-        log_gpu_h: GPU-hours of the log above those owned.
+        log_gpu_h: GPU-hours of the log above those owned, in this time.
         log_usd_at_mean_rate: these GPU-hours at ``usd_per_gpu_h``, at most all that are billed.
         lines: of all months.
         gpu_types: of all months.
@@ -124,6 +125,8 @@ class InvoiceResults:
     rows: int
     formats: tuple[str, ...]
     currency: str
+    begin: str
+    end: str
     billed_usd: float
     effective_usd: float
     charges_usd: float

@@ -99,6 +99,8 @@ def invoice_results(reconciliation: Reconciliation, invoice: Invoice) -> Invoice
         rows=sum(file.rows for file in invoice.inputs),
         formats=invoice.formats,
         currency=invoice.currency,
+        begin=instant(reconciliation.span_us[0]),
+        end=instant(reconciliation.span_us[1]),
         **_amounts(lines, cents, month_charges),
         usd_per_gpu_h=None if rate is None else float(rate),
         log_gpu_h=float(log_h),

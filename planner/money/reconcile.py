@@ -118,11 +118,13 @@ class Reconciliation:
         charges: all of the invoice.
         periods: by type and begin; those that the log or the invoice has hours in.
         lines: month -> kind and name -> billed and effective dollars; the months in order.
+        span_us: begin of the first billing period and end of the last one: the time compared.
     """
 
     charges: tuple[Charge, ...]
     periods: tuple[Period, ...]
     lines: Mapping[str, Mapping[tuple[str, str], Usd]]
+    span_us: tuple[int, int]
 
     @property
     def months(self) -> tuple[str, ...]:
@@ -150,7 +152,9 @@ def reconcile(
     _add_log_hours(everything, runs, book)
     kept = [p for p in everything if p.charges or p.log_h]
     kept.sort(key=lambda p: (p.gpu_type, p.begin_us))
-    return Reconciliation(tuple(charges), tuple(kept), _lines(charges, kept, month_ends))
+    begins, ends = zip(*month_ends.values(), strict=True) if month_ends else ((0,), (0,))
+    span_us = (min(begins), max(ends))
+    return Reconciliation(tuple(charges), tuple(kept), _lines(charges, kept, month_ends), span_us)
 
 
 def _billed_periods(charges: Iterable[Charge]) -> dict[str, list[Period]]:

@@ -33,7 +33,7 @@ class QueueUse:
         above_gpu_h: GPU-hours held above them: borrowed.
         lent_gpu_h: GPU-hours of its nominal quotas that others held.
         idle_gpu_h: GPU-hours of its nominal quotas that nobody held while workloads of other queues
-            waited.
+            waited that could have borrowed them under the limits in force.
         preemptions_caused: times that a workload of it evicted one, of any queue.
         preemptions_suffered: times that a workload of it was evicted.
         lost_gpu_h: GPU-hours of its workloads that evictions undid.
@@ -100,14 +100,15 @@ class SiteUse:
     evictions: tuple[Eviction, ...]
 
 
-def site_use(case: str, run: QuotaRun) -> SiteUse:
-    """Return what the queues of a site did from the first submission to the last end.
+def site_use(case: str, run: QuotaRun, until_s: int | None = None) -> SiteUse:
+    """Return what the queues of a site did from the first submission on.
 
     Args:
         case: what the replay is called.
         run: the replay.
+        until_s: end of the time that all numbers are of; None for the last end of the replay.
     """
-    books, names, queues = run.accounts(), run.names, run.names.queues
+    books, names, queues = run.accounts(until_s), run.names, run.names.queues
     worth = np.tile([float(gpus_of(name)) for name in names.resources], len(names.flavors))
     nominal = run.quotas.nominal @ worth
     within, above, lost = books.within @ worth, books.above @ worth, books.lost @ worth

@@ -108,7 +108,7 @@ def quota_what_if(
         in_doubt=in_doubt,
     )
     results = effects_of_pairs(pairs, calibration, by=by, strict=strict)
-    uses, more = _uses(cases, work)
+    uses, more = _uses(cases, work, log.end)
     return replace(
         results,
         queues=uses.queues,
@@ -184,14 +184,19 @@ def _waits(case: QuotaCase, work: QuotaWorkload, end: int) -> WaitPairs:
     )
 
 
-def _uses(cases: Sequence[QuotaCase], work: QuotaWorkload) -> tuple[SiteUse, tuple[str, ...]]:
-    """Return what queues do with their quotas in each case, and its loops of evictions."""
+def _uses(
+    cases: Sequence[QuotaCase], work: QuotaWorkload, end: int
+) -> tuple[SiteUse, tuple[str, ...]]:
+    """Return what queues do with their quotas in each case, and its loops of evictions.
+
+    All cases are told for the time of the log: a replay with a backlog goes on for longer.
+    """
     uses, notes = [], []
     for case in cases:
         if case.level == FIFO:
             continue
         run = case.replay().run
-        uses.append(site_use(case.name, run))
+        uses.append(site_use(case.name, run, end))
         names = run.names.nodes
         notes += [f"{case.name}: {note}" for note in loop_notes(run, work.job_ids, names)]
     return all_uses(uses), tuple(notes)

@@ -11,12 +11,26 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.calibrate import SITE_LOG
 from gpuplan.planner.requests.declaration import study
-from gpuplan.planner.requests.site_request import LEVEL, LIMIT_FACTOR, TIME_ZONE, TWIN, SiteRequest
+from gpuplan.planner.requests.site_request import (
+    LEVEL,
+    LIMIT_FACTOR,
+    TIME_ZONE,
+    TWIN,
+    SiteRequest,
+    is_of_kueue,
+)
 from gpuplan.planner.requests.size_texts import stripped
 
 if TYPE_CHECKING:
     from gpuplan.planner.sizing.targets import Target
     from gpuplan.planner.twin.site_changes import SiteChange
+
+
+SLURM_LOG = replace(
+    SITE_LOG,
+    help="The log: output of sacct (docs/twin.md has the command), an SWF log, or the trace that "
+    "[bold]gpuplan ingest[/bold] makes of one; plain or compressed.",
+)
 
 
 @study(
@@ -29,7 +43,7 @@ if TYPE_CHECKING:
 )
 @dataclass(frozen=True, slots=True)
 class OptionsRequest(SiteRequest):
-    """Compare changes of a Slurm site: dollars and waits.
+    """Compare changes of a Slurm site: dollars and waits. Of Kueue, gpuplan whatif replays them.
 
     The answer names the cheapest that meets the target.
 
@@ -47,7 +61,7 @@ class OptionsRequest(SiteRequest):
 
     PANEL: ClassVar[str] = "Options"
 
-    trace: Annotated[Path, SITE_LOG]
+    trace: Annotated[Path, SLURM_LOG]
     twin: Annotated[Path, TWIN]
     option: Annotated[
         tuple[str, ...],
@@ -101,6 +115,8 @@ class OptionsRequest(SiteRequest):
         from gpuplan.planner.site.pairs import check_groups
 
         self.targets()
+        if is_of_kueue(self.trace, self.twin):
+            self.calibration()
         if not self.changes():
             raise UsageError(
                 "give the options to compare\n"

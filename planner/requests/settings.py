@@ -161,8 +161,10 @@ def _value(option: str, value: str, setting: Setting) -> Any:
             return parse_duration(value, option, most)
         case "count":
             if not value.isdecimal():
+                is_below = value.startswith("-") and value[1:].isdecimal()
+                limits = f", {setting.range}," if is_below and setting.range != "a number" else ""
                 hint = " or none" if setting.unlimited else ""
-                raise UsageError(f"{option} {value!r}: expected a whole number{hint}")
+                raise UsageError(f"{option} {value!r}: expected a whole number{limits}{hint}")
             if len(value) > MOST_DIGITS:
                 raise UsageError(f"{option} {shortened(value)!r}: expected {setting.range}")
             return int(value)

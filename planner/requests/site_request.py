@@ -10,6 +10,7 @@ from msgspec import structs
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.option import Opt, json_parameters
+from gpuplan.analysis.kubernetes.heads import LOG_FORMATS
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.requests.calibrate import READING
 from gpuplan.planner.requests.declaration import StudyRequest
@@ -51,7 +52,7 @@ TIME_ZONE = Opt(
 )
 
 
-KUBERNETES = ("kueue", "kube", "kube-metrics", "yunikorn", "dstack")
+KUBERNETES = LOG_FORMATS
 """Formats of logs that no Slurm site wrote."""
 OF_KUEUE = KUBERNETES[:3]
 """Formats of logs that a site of Kueue may have written."""

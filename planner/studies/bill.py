@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
@@ -181,8 +181,27 @@ def bill(request: BillRequest) -> BillAnswer:
             *notes,
             *_warnings(request, trace, runs, prices, results),
         ),
+        notes=tuple(zone_note(request.trace, trace, request.jobs.log.time_zone)),
         billed=billed,
         period_us=trace.period,
+    )
+
+
+def zone_note(path: Path, trace: Trace, time_zone: str | None) -> Iterator[str]:
+    """Yield that months are of UTC, where a trace was made of a log in another time zone.
+
+    Args:
+        path: of the trace.
+        trace: read from it.
+        time_zone: as requested for the months; None for UTC.
+    """
+    zone = trace.provenance.time_zone
+    is_told = time_zone is not None or trace.provenance.relative_time
+    if is_told or zone is None or "/" not in zone or path == STANDARD_INPUT or not is_parquet(path):
+        return
+    yield (
+        f"calendar months are those of UTC, and the log's times were read in {zone}: "
+        f"--time-zone {zone} bills the months of that zone"
     )
 
 

@@ -139,6 +139,10 @@ def replay_policies(
         engine=engine,
         progress=progress,
     )
+    if isinstance(request, CompareRequest):
+        sizes = {size.option: size.shape.gpus for size in request.cluster.sizes()}
+        known = {option: gpus for option, gpus in sizes.items() if gpus is not None}
+        comparison = replace(comparison, sizes=known)
     fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
     return PolicyReplays(policies, inputs, comparison, priced, fidelity)
 

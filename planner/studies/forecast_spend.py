@@ -51,7 +51,7 @@ from gpuplan.planner.money.spend.table import SoFar, forecast_rows, model_rows, 
 from gpuplan.planner.money.spend_request import AUTO, DRIFT
 from gpuplan.planner.requests.forecast import ALL, ForecastRequest
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.bill import bill_trace, book_of
+from gpuplan.planner.studies.bill import bill_trace, book_of, zone_note
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace.trace import Trace
@@ -146,7 +146,10 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
         warnings=tuple(_warnings(request, trace, runs, use, notes)),
-        caveats=tuple(_caveats(use, results)),
+        caveats=(
+            *_caveats(use, results),
+            *zone_note(request.trace, trace, request.jobs.log.time_zone),
+        ),
     )
 
 

@@ -21,7 +21,6 @@ from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.kinds import (
     OPTIONAL,
-    UNKNOWN,
     kinds_of_waste,
 )
 from gpuplan.analysis.waste.series import OPTIONAL as NODES
@@ -124,9 +123,10 @@ def waste(request: WasteRequest) -> WasteAnswer:
     usd = usd_of_jobs(trace, prices) if request.prices.is_given else None
     table = WasteTable(trace.jobs, kinds, usd, months)
     idle, held = table.hours(*DOING_NOTHING), float(table.held.sum())
-    unknown_h, idle_h = float(table.hours(UNKNOWN).sum()), float(idle.sum())
+    unknown_h, idle_h = float(table.without_figures.sum()), float(idle.sum())
     known_h = held - unknown_h
     share = idle_h / known_h if known_h > 0 else None
+    usd_of_idle, usd_per_month = (None, None) if share is None else table.dollars(idle)
     zone = shown_zone(zone_name)
     removed = job_waste(trace, kinds, series, request.end_idle_after)
     fits = metrics is None or not metrics.misfit
@@ -158,9 +158,11 @@ def waste(request: WasteRequest) -> WasteAnswer:
             share=share,
             idle_gpu_h_share=share,
             idle_gpu_h_per_month=idle_h / months if months else 0.0,
-            usd_per_month=table.month_usd(idle),
+            usd=usd_of_idle,
+            usd_per_month=usd_per_month,
             gpu_h=held,
             unknown_gpu_h=unknown_h,
+            unknown_jobs=int(np.count_nonzero(table.without_figures > 0)),
             known_share=known_h / held if held else 0.0,
             jobs=int(np.count_nonzero(table.held > 0)),
             window_s=(end - begin) / MICROS,

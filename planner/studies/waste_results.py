@@ -51,9 +51,11 @@ class WasteResults:
         share: of the GPU-hours whose use is known; null where none is.
         idle_gpu_h_share: the same, for gates.
         idle_gpu_h_per_month: in a month of 730.5 hours.
-        usd_per_month: what they cost; null without a price.
+        usd: what they cost in the log; null without a price, or where no use is known.
+        usd_per_month: the same in a month.
         gpu_h: GPU-hours that jobs held.
-        unknown_gpu_h: of them, those of which nothing is known.
+        unknown_gpu_h: of them, those without figures of use, failed ones too.
+        unknown_jobs: jobs with any of these.
         known_share: share of the GPU-hours of which something is known.
         jobs: that held GPUs.
         window_s: first submission to last submission or end.
@@ -75,9 +77,11 @@ class WasteResults:
     share: float | None
     idle_gpu_h_share: float | None
     idle_gpu_h_per_month: float
+    usd: float | None
     usd_per_month: float | None
     gpu_h: float
     unknown_gpu_h: float
+    unknown_jobs: int
     known_share: float
     jobs: int
     window_s: float

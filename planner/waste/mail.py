@@ -17,7 +17,7 @@ from gpuplan.analysis.base.errors import OutputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.characterize.clock import in_zone
 from gpuplan.analysis.storage.temporary import folder_beside
-from gpuplan.analysis.waste.kinds import ALMOST_ALL, IDLE, IDLE_ENDS, PARTLY_IDLE, UNKNOWN
+from gpuplan.analysis.waste.kinds import ALMOST_ALL, IDLE, IDLE_ENDS, PARTLY_IDLE
 from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.waste.tally import DOING_NOTHING, WasteRow, WasteTable
 
@@ -104,10 +104,9 @@ def _text(
     if table.usd is not None:
         cost = f", ${float(idle @ table.usd[places]):,.2f}"
     unknown = ""
-    if row.unknown_gpu_h >= LEAST_GPU_H:
-        unknown = (
-            f"Nothing is known of {row.unknown_gpu_h:,.0f} GPU-hours; they are not counted.\n"
-        )  # fmt: skip
+    unknown_h = float(table.without_figures[places].sum())
+    if unknown_h >= LEAST_GPU_H:
+        unknown = f"Nothing is known of {unknown_h:,.0f} GPU-hours; they are not counted.\n"
     return template.substitute(
         user=" ".join(row.name.split()),
         idle=f"{row.idle_gpu_h:,.0f}",
@@ -125,7 +124,7 @@ def _text(
 def _jobs(table: WasteTable, places: np.ndarray) -> Iterator[str]:
     hours = {kind: table.hours(kind) for kind in DOING_NOTHING}
     held = table.held
-    unknown_h = table.hours(UNKNOWN)
+    unknown_h = table.without_figures
     for place in places.tolist():
         idle_h = sum(float(each[place]) for each in hours.values())
         if idle_h <= 0:

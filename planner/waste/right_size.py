@@ -26,7 +26,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
-from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE, UNKNOWN
+from gpuplan.analysis.waste.kinds import IDLE, PARTLY_IDLE
 from gpuplan.planner.waste.class_speeds import ClassSpeed
 from gpuplan.planner.waste.gpu_parts import slices_of
 from gpuplan.planner.waste.tally import WasteTable
@@ -157,7 +157,7 @@ def right_sizes(
     held = table.held
     uses = (held > 0) & (table.hours(IDLE) < KNOWN * held)
     is_told = (used_gb > 0) & (total_gb > 0) & np.isfinite(percent)
-    is_told &= table.hours(UNKNOWN) <= (1 - KNOWN) * held
+    is_told &= table.without_figures <= (1 - KNOWN) * held
     counts: BoolArray = uses & is_told
     usd = np.zeros(held.size) if table.usd is None else table.usd
     frame = jobs.select(

@@ -13,6 +13,7 @@ from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.kinds import (
     FAILED,
+    FAILED_UNKNOWN,
     IDLE,
     IDLE_ENDS,
     KINDS,
@@ -28,6 +29,10 @@ from gpuplan.simkit.arrays import FloatArray, IntArray
 
 DOING_NOTHING = (IDLE, IDLE_ENDS, PARTLY_IDLE)
 """Kinds of GPU-hours in which GPUs did nothing."""
+OF_STATE = (FAILED, UNKNOWN)
+"""Kinds that the log tells of each job, with figures of use or without."""
+LEAST_KNOWN_H = 1e-9
+"""GPU-hours with figures that are more than rounding."""
 GROUPINGS = {"users": "user", "groups": "group", "classes": "job_class", "partitions": "partition"}
 """Name of the rows -> the column of the trace."""
 
@@ -39,18 +44,27 @@ class WasteKind:
     Attributes:
         name: ``idle`` (no GPU of the job was ever used), ``idle_ends`` (idle for long at the begin
             or the end), ``partly_idle`` (GPUs never used beside others), ``low_utilization``,
-            ``failed`` (failed or timed out), or ``unknown``: nothing is known of them.
+            ``failed`` (failed or timed out, with figures of use or without), or ``unknown``:
+            nothing is known of them.
         jobs: with any of it.
-        gpu_h: GPU-hours.
-        share: of the GPU-hours whose use is known; of ``unknown`` of all GPU-hours.
-        usd_per_month: what they cost; null without a price.
+        gpu_h: GPU-hours in the log.
+        share: of the GPU-hours whose use is known, null where none is; of ``failed`` and
+            ``unknown`` of all GPU-hours.
+        usd: what they cost in the log; null without a price, or where ``share`` is.
+        usd_per_month: the same in a month of 730.5 hours.
     """
 
     name: str
     jobs: int
     gpu_h: float
     share: float | None
+    usd: float | None
     usd_per_month: float | None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log could tell of any."""
+        return self.share is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +77,10 @@ class WasteRow:
         idle_jobs: of them, those with GPUs that did nothing.
         gpu_h: GPU-hours held.
         idle_gpu_h: GPU-hours in which GPUs did nothing.
-        low_gpu_h, failed_gpu_h: of low use, and failed.
-        unknown_gpu_h: whose use is not known.
+        low_gpu_h, failed_gpu_h, unknown_gpu_h: of these kinds.
         share: ``idle_gpu_h`` over the GPU-hours whose use is known; null where none is.
-        usd_per_month: what ``idle_gpu_h`` cost; null without a price.
+        usd: what ``idle_gpu_h`` cost in the log; null without a price, or where ``share`` is.
+        usd_per_month: the same in a month of 730.5 hours.
     """
 
     name: str
@@ -78,6 +92,7 @@ class WasteRow:
     failed_gpu_h: float
     unknown_gpu_h: float
     share: float | None
+    usd: float | None
     usd_per_month: float | None
 
 
@@ -98,11 +113,15 @@ class WasteTable:
     months: float
 
     def hours(self, *kinds: str) -> FloatArray:
-        """Return the GPU-hours of each job of some kinds."""
+        """Return the GPU-hours of each job of some kinds, each GPU-hour in one kind.
+
+        The state of a job is known without its use: what failed without figures is `FAILED`.
+        """
         hours: FloatArray = np.zeros(self.kinds.height)
         for kind in kinds:
             hours = hours + self.kinds[column_of(kind)].to_numpy()
-        return hours
+        failed_unknown: FloatArray = self.kinds[FAILED_UNKNOWN].to_numpy()
+        return hours + failed_unknown * ((FAILED in kinds) - (UNKNOWN in kinds))
 
     @property
     def held(self) -> FloatArray:
@@ -110,26 +129,34 @@ class WasteTable:
         held: FloatArray = self.kinds["held_gpu_h"].to_numpy()
         return held
 
-    def month_usd(self, hours: FloatArray) -> float | None:
-        """Return what GPU-hours of the jobs cost a month; None without a price."""
-        if self.usd is None or not self.months:
-            return None
-        return float(hours @ self.usd) / self.months
+    @property
+    def without_figures(self) -> FloatArray:
+        """The GPU-hours of each job without figures of use, whatever became of the job."""
+        hours: FloatArray = self.kinds[column_of(UNKNOWN)].to_numpy()
+        return hours
+
+    def dollars(self, hours: FloatArray) -> tuple[float | None, float | None]:
+        """Return what GPU-hours of the jobs cost in the log and a month; None without a price."""
+        return (None, None) if self.usd is None else self._with_month(float(hours @ self.usd))
+
+    def _with_month(self, usd: float) -> tuple[float, float | None]:
+        return usd, usd / self.months if self.months else None
 
     def by_kind(self) -> tuple[WasteKind, ...]:
         """Return the kinds in their order, the unknown last."""
-        unknown = self.hours(UNKNOWN)
         held = float(self.held.sum())
-        known_h = held - float(unknown.sum())
+        known_h = held - float(self.without_figures.sum())
         rows = []
         for kind in (*KINDS, UNKNOWN):
             hours = self.hours(kind)
-            whole = held if kind == UNKNOWN else known_h
+            whole = held if kind in OF_STATE else known_h
             total = float(hours.sum())
+            is_known = whole > LEAST_KNOWN_H
+            usd, usd_per_month = self.dollars(hours) if is_known else (None, None)
             rows.append(
                 WasteKind(
                     kind, int(np.count_nonzero(hours > 0)), total,
-                    total / whole if whole > 0 else None, self.month_usd(hours),
+                    total / whole if is_known else None, usd, usd_per_month,
                 )
             )  # fmt: skip
         return tuple(rows)
@@ -150,22 +177,25 @@ class WasteTable:
             np.bincount(code, weights=each, minlength=len(labels))
             for each in (
                 self.held > 0, idle > 0, self.held, idle, self.hours(LOW), self.hours(FAILED),
-                self.hours(UNKNOWN), np.zeros(idle.size) if usd is None else usd,
+                self.hours(UNKNOWN), self.without_figures,
+                np.zeros(idle.size) if usd is None else usd,
             )
         ]  # fmt: skip
         rows = []
         for place, name in enumerate(labels):
-            jobs, idle_jobs, held, idle_h, low, failed, unknown, paid = (
+            jobs, idle_jobs, held, idle_h, low, failed, unknown, uncovered, paid = (
                 float(each[place]) for each in sums
             )
             if not jobs:
                 continue
-            known_h = held - unknown
+            known_h = held - uncovered
+            is_known = known_h > LEAST_KNOWN_H
+            has_dollars = usd is not None and is_known
             rows.append(
                 WasteRow(
                     name, int(jobs), int(idle_jobs), held, idle_h, low, failed, unknown,
-                    idle_h / known_h if known_h > 1e-9 else None,
-                    paid / self.months if usd is not None and self.months else None,
+                    idle_h / known_h if is_known else None,
+                    *(self._with_month(paid) if has_dollars else (None, None)),
                 )
             )  # fmt: skip
         return tuple(sorted(rows, key=lambda row: (-row.idle_gpu_h, -row.gpu_h, row.name)))

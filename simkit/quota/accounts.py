@@ -7,7 +7,7 @@ comes from the cohort above, and so on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,10 @@ BLOCK = 8192
 """Instants that are accounted at a time."""
 HOUR_S = 3600.0
 TINY = 1e-300
+LEAST = 1e-9
+"""GPUs that are more than rounding."""
+ALL_GPUS = 1e9
+"""No limit on what is borrowed; finite, so that sums of it can be taken apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class NodeQuotas:
         queues: how many of the nodes are queues.
         nominal: what each node has by itself.
         lendable: most of it, and of what lies below it, that others may use; inf: all.
+        borrowable: most that a node, and what lies below it, may hold of others; inf: no limit.
         usable: whether jobs of each queue may hold a pair at all; (queue, pair).
     """
 
@@ -35,6 +40,7 @@ class NodeQuotas:
     queues: int
     nominal: FloatArray
     lendable: FloatArray
+    borrowable: FloatArray
     usable: BoolArray
 
 
@@ -69,11 +75,11 @@ class QuotaAccounts:
         again_s: time that each job waited after evictions, once it had stopped.
         within, above: hours held within and above the quota of a queue; (queue, pair).
         lent: hours that the queue of a column borrowed from the node of a row; (node, queue, pair).
-        idle: hours of quota that nobody used; (node, pair). ``idle_wanted``: those during which
-            jobs of other queues of the tree that may hold the pair waited.
+        idle: hours of quota that nobody used; (node, pair). ``idle_wanted``: those that queues
+            whose jobs waited, and may hold the pair, could borrow under the limits in force.
         evictions: how often the queue of a row evicted jobs of that of a column.
         lost: hours that the evicted runs of a queue had held when they were told to stop.
-        span_s: first submission and end of the last run; idle hours count between them.
+        span_s: first submission and end of the last run, or of the window; hours are of this time.
     """
 
     wait_s: IntArray
@@ -88,12 +94,21 @@ class QuotaAccounts:
     span_s: tuple[int, int]
 
 
-def account(quotas: NodeQuotas, runs: QuotaHolds) -> QuotaAccounts:
-    """Return what each queue held, borrowed, lent, waited and lost."""
+def account(quotas: NodeQuotas, runs: QuotaHolds, until_s: int | None = None) -> QuotaAccounts:
+    """Return what each queue held, borrowed, lent, waited and lost.
+
+    Args:
+        quotas, runs: of one replay.
+        until_s: end of the window that hours and evictions are of; None for the end of all runs.
+            Waits are whole in any case.
+    """
     n, queues = runs.queue.size, quotas.queues
     nodes, pairs = quotas.nominal.shape
     first, last = _span(runs)
     wait, again, waits = _waits(runs, last)
+    if until_s is not None:
+        last = max(first, min(last, until_s))
+        runs, waits = _within(runs, last), _waits_within(waits, last)
     run_queue = runs.queue[runs.job]
     evicted = runs.cause >= 0
     evictions = np.zeros((queues, queues), np.int64)
@@ -128,6 +143,29 @@ def _span(runs: QuotaHolds) -> tuple[int, int]:
     if runs.job.size:
         last = max(last, int(runs.until_s.max()))
     return first, last
+
+
+def _within(runs: QuotaHolds, last: int) -> QuotaHolds:
+    """Return what runs held before an instant; one evicted later was not evicted."""
+    began = runs.start_s < last
+    end = runs.end_s[began]
+    return replace(
+        runs,
+        job=runs.job[began],
+        start_s=runs.start_s[began],
+        end_s=np.minimum(end, last),
+        until_s=np.minimum(runs.until_s[began], last),
+        cause=np.where(end <= last, runs.cause[began], -1),
+        pair=runs.pair[began],
+        amount=runs.amount[began],
+    )
+
+
+def _waits_within(waits: tuple[IntArray, ...], last: int) -> tuple[IntArray, ...]:
+    """Return waits (queue, from, until) up to an instant."""
+    queue, begin, end = waits
+    began = begin < last
+    return queue[began], begin[began], np.minimum(end[began], last)
 
 
 def _waits(runs: QuotaHolds, last: int) -> tuple[IntArray, IntArray, tuple[IntArray, ...]]:
@@ -198,21 +236,23 @@ def _account_tree(
         used = table[:, :width].reshape(now.size, queues.size, pairs)
         for fr in range(pairs):
             waiting = table[:, width:] * quotas.usable[queues, fr]
-            total = waiting.sum(axis=1)
-            wanted = (total[:, None] > waiting, total > 0)
-            _account_pair(quotas, members, used[:, :, fr], wanted, hours, fr, accounts)
+            _account_pair(quotas, members, used[:, :, fr], waiting > 0, hours, fr, accounts)
 
 
 def _account_pair(
     quotas: NodeQuotas,
     members: IntArray,
     used: IntArray,
-    wanted: tuple[FloatArray, FloatArray],
+    waiting: BoolArray,
     hours: FloatArray,
     fr: int,
     accounts: QuotaAccounts,
 ) -> None:
-    """Account one pair of flavor and resource of a tree during some instants."""
+    """Account one pair of flavor and resource of a tree during some instants.
+
+    Args:
+        used, waiting: what each queue holds, and whether jobs of it wait; (instant, queue).
+    """
     queues = members[members < quotas.queues]
     nominal = quotas.nominal[queues, fr]
     over = np.maximum(used - nominal, 0.0)
@@ -229,12 +269,21 @@ def _account_pair(
         int(q): ([i], np.minimum(unused[:, [i]], quotas.lendable[q, fr]))
         for i, q in enumerate(queues)
     }
+    # By node: what the queues below whose jobs wait may still borrow from beyond it.
+    rooms = {
+        int(q): np.where(waiting[:, i], _room(quotas, int(q), fr, over[:, i]), 0.0)
+        for i, q in enumerate(queues)
+    }
+    lent_at_most = np.zeros_like(idle)
     for node in _upwards(quotas.parent, members[queues.size :]):
         below = [child for child in members.tolist() if quotas.parent[child] == node]
         borrowers = [i for child in below for i in wants[child][0]]
         lenders = [i for child in below for i in gives[child][0]] + [position[node]]
         pool = np.full((hours.size, 1), quotas.nominal[node, fr])
         want = np.concatenate([pool[:, :0], *(wants.pop(child)[1] for child in below)], axis=1)
+        branch = np.repeat(
+            np.arange(len(below) + 1), [*(len(gives[child][0]) for child in below), 1]
+        )
         give = np.concatenate([*(gives.pop(child)[1] for child in below), pool], axis=1)
         wanted_sum, given_sum = want.sum(axis=1), give.sum(axis=1)
         moved = np.minimum(wanted_sum, given_sum)
@@ -246,15 +295,26 @@ def _account_pair(
         ]
         idle[:, lenders] -= give * from_each[:, None]
         left = give * (1 - from_each)[:, None]
+        room = np.stack([*(rooms.pop(child) for child in below), 0 * hours], axis=1)
+        room_of_all = room.sum(axis=1)
+        # What a branch lends within itself is counted further down.
+        could = np.minimum(left, (room_of_all[:, None] - room)[:, branch])
+        scale = np.minimum(1.0, room_of_all / np.maximum(could.sum(axis=1), LEAST))
+        lent_at_most[:, lenders] += could * scale[:, None]
         most = quotas.lendable[node, fr] / np.maximum(left.sum(axis=1), TINY)
         gives[node] = (lenders, left * np.minimum(1.0, most)[:, None])
         wants[node] = (borrowers, want * (1 - for_each)[:, None])
+        borrowed = wants[node][1].sum(axis=1)
+        rooms[node] = np.minimum(room_of_all, _room(quotas, node, fr, borrowed))
     accounts.idle[members, fr] += hours @ np.maximum(idle, 0.0)
-    others, anyone = wanted
-    flags = np.concatenate(
-        (others, np.repeat(anyone[:, None], members.size - queues.size, axis=1)), axis=1
-    )
-    accounts.idle_wanted[members, fr] += hours @ (np.maximum(idle, 0.0) * flags)
+    borrowable = np.minimum(np.maximum(idle, 0.0), lent_at_most)
+    accounts.idle_wanted[members, fr] += hours @ borrowable
+
+
+def _room(quotas: NodeQuotas, node: int, fr: int, borrowed: FloatArray) -> FloatArray:
+    """Return what a node may still borrow at each instant."""
+    most = min(float(quotas.borrowable[node, fr]), ALL_GPUS)
+    return np.maximum(most - borrowed, 0.0)
 
 
 def _upwards(parent: IntArray, cohorts: IntArray) -> list[int]:

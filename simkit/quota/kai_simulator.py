@@ -255,8 +255,11 @@ def _quotas(site: KaiSite) -> tuple[NodeQuotas, tuple[str, ...]]:
         if deserved[node] >= 0:
             unshared[node_above] -= nominal[node]
     lendable = np.where(deserved < 0, 0.0, np.inf)
+    most = np.array([q.limit for q in queues] + [-1.0])
+    borrowable = np.where((most < 0) | (deserved < 0), np.inf, np.maximum(most - deserved, 0.0))
     quotas = NodeQuotas(
         np.array(parent), leaves, np.maximum(unshared, 0.0)[:, None], lendable[:, None],
+        borrowable[:, None],
         np.ones((leaves, 1), np.bool_),
     )  # fmt: skip
     return quotas, (*(queue.name for queue in queues), "")

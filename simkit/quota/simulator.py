@@ -95,14 +95,14 @@ class QuotaRun:
         """Return the workloads that were evicted again and again; None where there are none."""
         return eviction_loop(self.evictions, self.jobs.queue, self.job, self.cause)
 
-    def accounts(self) -> QuotaAccounts:
-        """Return what each queue held, borrowed, lent, waited and lost."""
+    def accounts(self, until_s: int | None = None) -> QuotaAccounts:
+        """Return what each queue held, borrowed, lent, waited and lost, before ``until_s``."""
         until = np.where(self.reason < 0, self.end_s, self.end_s + self.grace_s)
         held = QuotaHolds(
             self.jobs.queue, self.jobs.submit, self.job, self.start_s, self.end_s, until,
             self.cause, self.pair, self.amount,
         )  # fmt: skip
-        return account(self.quotas, held)
+        return account(self.quotas, held, until_s)
 
 
 def eviction_loop(

@@ -300,10 +300,11 @@ def new_state(tree: QuotaTree, jobs: WorkloadTable, shape_queue: IntArray) -> Qu
 
 
 def node_quotas(site: QuotaSite, names: QuotaNames) -> NodeQuotas:
-    """Return what each node has by itself and may lend, for accounts."""
+    """Return what each node has by itself, may lend and borrow, for accounts."""
     tree = tree_of(site, names)
     nodes, pairs = tree.quotas.shape[:2]
     nominal, lendable = np.zeros((nodes, pairs)), np.full((nodes, pairs), np.inf)
+    borrowable = np.full((nodes, pairs), np.inf)
     nominal[: names.queues] = tree.quotas[: names.queues, :, col.SUBTREE]
     usable = np.zeros((names.queues, pairs), np.bool_)
     cells = [
@@ -323,4 +324,7 @@ def node_quotas(site: QuotaSite, names: QuotaNames) -> NodeQuotas:
             usable[node, pair] = True
         if quota.lending_limit is not None:
             lendable[node, pair] = quota.lending_limit
-    return NodeQuotas(tree.nodes[:-1, col.PARENT], names.queues, nominal, lendable, usable)
+        if quota.borrowing_limit is not None:
+            borrowable[node, pair] = quota.borrowing_limit
+    parent = tree.nodes[:-1, col.PARENT]
+    return NodeQuotas(parent, names.queues, nominal, lendable, borrowable, usable)
