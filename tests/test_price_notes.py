@@ -4,8 +4,8 @@ import pytest
 from support_traces import write_trace
 
 ALL = (
-    "A100 prices: serverless $2.10, marketplace 50 offers of $0.38 to $1.66 (median $1.08), "
-    "conventional $1.29 per GPU-hour (for others: --prices FILE, or --prices builtin --set "
+    "assumed prices, of an A100: serverless $2.10, marketplace 50 offers of $0.38 to $1.66 "
+    "(median $1.08), conventional $1.29 per GPU-hour (for others: --prices FILE, or --prices builtin --set "
     "gpu=NAME)"
 )
 
@@ -34,17 +34,21 @@ def notes(gpuplan, trace):
     [
         ("simulate", "", ALL),
         ("compare", "", ALL),
-        ("simulate", "--policy serverless-only", "A100 prices: serverless $2.10 per GPU-hour ("),
+        (
+            "simulate",
+            "--policy serverless-only",
+            "assumed prices, of an A100: serverless $2.10 per GPU-hour (",
+        ),
         (
             "simulate",
             "--policy fifo",
-            "A100 prices: conventional $1.29 per GPU-hour (--price USD for others)",
+            "assumed prices, of an A100: conventional $1.29 per GPU-hour (--price USD for others)",
         ),
         (
             "simulate",
             "--policy fft --cluster V100=8x8,T4=8x8 --gpu-speed V100=1,T4=0.5",
-            "A100 prices: conventional $1.29 per GPU-hour for all of V100, T4 (--price TYPE=USD "
-            "for each)",
+            "assumed prices, of an A100: conventional $1.29 per GPU-hour for all of V100, T4 "
+            "(--price TYPE=USD for each)",
         ),
         (
             "compare",

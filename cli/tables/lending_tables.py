@@ -10,6 +10,7 @@ from typing import Any
 from gpuplan.analysis.base.words import joined
 from gpuplan.cli.formats.report import Column, StudyView, Table, table, value_of
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
+from gpuplan.cli.tables.price_notes import ASSUMED
 
 Row = Mapping[str, Any]
 ALIKE = 0.02
@@ -39,7 +40,7 @@ def with_lending(
     answer = _answer(lending, _queue(settings))
     tables = (answer, _classes(lending), _quota(lending), _demand(lending))
     notes = tuple(
-        note for note in view.notes if not note.startswith("A100")
+        note for note in view.notes if not note.startswith(ASSUMED)
     )  # prices of rented GPUs say nothing of lending
     return replace(
         view,

@@ -16,6 +16,8 @@ TIERS = {
     "conventional": ("conventional_usd_per_gpu_h",),
 }
 """Tier -> the settings that are its prices."""
+ASSUMED = "assumed prices"
+"""Begins the note of prices that were not given."""
 
 
 def price_notes(
@@ -48,7 +50,7 @@ def price_notes(
     parts = [f"{tier} {' or '.join(prices)}" for tier, prices in texts.items() if prices]
     if not parts:
         return ()
-    whose = f"{USUAL_GPU} prices"
+    whose = f"{ASSUMED}, of an {USUAL_GPU}"
     if True in were_set:
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
