@@ -5,8 +5,8 @@ from support_traces import write_trace
 
 ALL = (
     "assumed prices, of an A100: serverless $2.10, marketplace 50 offers of $0.38 to $1.66 "
-    "(median $1.08), conventional $1.29 per GPU-hour (for others: --prices FILE, or --prices builtin --set "
-    "gpu=NAME)"
+    "(median $1.08), conventional $1.29 per GPU-hour (for others: --prices FILE, or "
+    "--prices builtin --set gpu=NAME)"
 )
 
 
