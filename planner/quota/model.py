@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.amounts import Amount, gpus_of, quantity, units
+from gpuplan.analysis.quota.amounts import Amount, units
+from gpuplan.analysis.quota.gpu_quotas import quota_gpus
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.schema import (
     ClusterQueue,
@@ -201,33 +201,6 @@ def total_gpus(document: QuotaDocument) -> int:
             Fraction(0),
         )
     return int(quotas)
-
-
-def gpu_quotas(document: QuotaDocument) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Yield the owner, the flavor and the quota of each GPU resource of queues and cohorts.
-
-    The settings may be amid a change: nothing but these quotas is read.
-    """
-    for table in ("clusterqueue", "cohort"):
-        for owner, spec in document.tables.get(table, {}).items():
-            for group in spec.get("resourceGroups", ()):
-                for flavor in group.get("flavors", ()):
-                    for resource in flavor.get("resources", ()):
-                        if is_gpu(resource["name"]):
-                            yield owner, flavor["name"], resource
-
-
-def nominal_gpus(quota: Mapping[str, Any]) -> Fraction:
-    """Return the GPUs of a nominal quota."""
-    return quantity(quota.get("nominalQuota", 0)) * gpus_of(quota["name"])
-
-
-def quota_gpus(document: QuotaDocument) -> dict[str, Fraction]:
-    """Return the GPUs of all nominal quotas by flavor, of each with a quota of GPUs."""
-    totals: dict[str, Fraction] = {}
-    for _, flavor, quota in gpu_quotas(document):
-        totals[flavor] = totals.get(flavor, Fraction(0)) + nominal_gpus(quota)
-    return totals
 
 
 def _gpus_of_type(document: QuotaDocument, by_flavor: Mapping[str, Fraction]) -> dict[str, int]:

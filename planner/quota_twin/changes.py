@@ -12,8 +12,8 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.quota.amounts import gpus_of
+from gpuplan.analysis.quota.gpu_quotas import gpu_quotas, nominal_gpus
 from gpuplan.analysis.quota.kueue_site import QuotaDocument, cohort_ring, read_quota_site
-from gpuplan.planner.quota.model import gpu_quotas, nominal_gpus
 from gpuplan.planner.quota_twin.set_values import (
     EXAMPLE,
     amount_text,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from gpuplan.analysis.quota.gpu_quotas import gpu_quotas, quota_gpus
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
-from gpuplan.planner.quota.model import gpu_quotas, quota_gpus
 
 
 def room_warnings(

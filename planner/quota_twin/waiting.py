@@ -9,11 +9,11 @@ import polars as pl
 
 from gpuplan.analysis.history.reasons import NOT_SAID, group_of
 from gpuplan.analysis.job_table.gpu_names import same_gpu
+from gpuplan.analysis.quota.gpu_quotas import quota_gpus
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.waits.pools import StatedCluster
 from gpuplan.analysis.waits.results import WaitingNow
-from gpuplan.planner.quota.model import quota_gpus
 
 NONE = "none recorded"
 QUOTAS, QUOTAS_OF_DUMP = "quotas of --twin", "quotas in the dump"
