@@ -146,7 +146,7 @@ def test_a_log_of_pods_says_that_a_dump_of_kueue_is_needed():
     fidelity = Fidelity("contradicts", "the site starts jobs sooner than fifo does", "fifo", 8,
                         30, 9000.0, 10.0, 20_000.0, 20.0)  # fmt: skip
     assert "a dump of Kueue's objects" in contradiction(fidelity, "kube-metrics")
-    assert "gpuplan size LOG --twin" in contradiction(fidelity, "sacct")
+    assert "gpuplan size LOG --twin" in contradiction(fidelity, "slurm")
     assert "gpuplan size LOG --twin" not in contradiction(fidelity, "kube")
 
 
