@@ -43,9 +43,9 @@ SLURM_LOG = replace(
 )
 @dataclass(frozen=True, slots=True)
 class OptionsRequest(SiteRequest):
-    """Compare changes of a Slurm site: dollars and waits. Of Kueue, gpuplan whatif replays them.
+    """Compare changes of a Slurm site: dollars and waits.
 
-    The answer names the cheapest that meets the target.
+    The answer names the cheapest that meets the target. gpuplan whatif replays changes of Kueue.
 
     Attributes:
         trace: the log, or a trace that kept its scheduler's fields.
