@@ -105,8 +105,7 @@ def probes(
             waits = start_times(tables, new, replays, 0)
             ends = (quantiles(waits, share, config.bf_interval) for share in (tail, TAILS[0]))
             ours, raw = (
-                tuple(LONGEST_S if wait is None else wait for wait in (q.p10_s, q.p50_s, q.p90_s))
-                for q in ends
+                tuple(LONGEST_S if wait is None else wait for wait in three) for three in ends
             )
             easy, rules = (
                 start - instant.at if start >= 0 else LONGEST_S
