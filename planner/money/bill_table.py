@@ -72,8 +72,8 @@ class BilledPeriod:
     @property
     def places(self) -> list[int]:
         """The months asked for, by their place."""
-        names = self.chosen or self.months.names
-        return sorted(self.months.names.index(name) for name in names)
+        place_of = {name: place for place, name in enumerate(self.months.names)}
+        return sorted(place_of[name] for name in self.chosen or self.months.names)
 
     @property
     def period_us(self) -> int:
@@ -113,7 +113,8 @@ def bill_results(bill: BilledPeriod) -> BillResults:
     window_h = bill.window_us / HOUR_US
     gpu_h = float(total_h([cell for cell in cells if not cell.is_idle]))
     in_pools = [cell for cell in bill.ledger.cells if isinstance(cell.source, PaidPool)]
-    in_pools = [cell for cell in in_pools if cell.period in bill.places]
+    places = set(bill.places)
+    in_pools = [cell for cell in in_pools if cell.period in places]
     pool_h = sum((cell.gpu_h for cell in in_pools), ZERO)
     idle_h = sum((cell.gpu_h for cell in in_pools if cell.label is None), ZERO)
     return BillResults(

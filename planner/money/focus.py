@@ -126,9 +126,10 @@ def focus_rows(
     for cell in entries.cells:
         of_period[cell.period].append(cell)
     month_of = np.searchsorted(months.edges_us, edges[:-1], side="right") - 1
+    places = set(bill.places)
     for period in range(edges.size - 1):
         month = int(month_of[period])
-        if month not in bill.places:
+        if month not in places:
             continue
         period_us = int(edges[period]), int(edges[period + 1])
         frame = _Frame(bill, names, months.whole_us[month], period_us)

@@ -232,6 +232,16 @@ class Prices:
         """Return the GPUs of a type that are owned or committed to, in the order they fill."""
         return pools_in_force(self.book, self._named(gpu_type), self.at_us)
 
+    def of_types(self, gpu_types: Iterable[str | None]) -> Prices:
+        """Return these prices with the pools of these types of the log alone."""
+        names = [pool.gpu_type for pool in self.book.pools]
+        means = match_types(names, [self._named(name) for name in gpu_types], self.book.option)
+        pools = [pool for pool in self.book.pools if pool.gpu_type in means.values()]
+        book = make_contracts(
+            pools, list(self.book.prices), inputs=self.book.inputs, option=self.book.option
+        )
+        return replace(self, book=book)
+
     def _named(self, gpu_type: str | None) -> str:
         return self.gpu or UNNAMED if gpu_type is None or gpu_type == UNNAMED else gpu_type
 

@@ -54,6 +54,9 @@ def markets_of(
     if not request.has_price:
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
         prices = Prices({"": usual}, option="assumed", gpu=gpu, book=prices.book)
+    types = jobs.gpu_type.unique().sort().to_list()
+    if request.jobs.where is not None:  # contracts of other types are not of this part
+        prices = prices.of_types([name or None for name in types])
     book = CommitmentBook(
         prices=commitment.commit,
         on_demand=Prices.read(PriceRequest(commitment.on_demand, gpu=gpu, option="--on-demand")),
@@ -63,7 +66,6 @@ def markets_of(
     )
     spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
     serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
-    types = jobs.gpu_type.unique().sort().to_list()
     if request.upkeep.keep is None:  # a longer log need not have all types of its plan
         _check_names(request, types)
     book.check_pools([name or None for name in types])
