@@ -119,7 +119,9 @@ def _before(offer: Offer) -> str:
 
 
 def _price(usd: float) -> str:
-    return f"${usd:,.0f}" if usd == round(usd) else f"${show_price(usd)}"
+    if usd == round(usd, 2):
+        return f"${usd:,.0f}" if usd == round(usd) else f"${usd:,.2f}"
+    return f"${show_price(usd)}"
 
 
 def _figure(price_table: PriceTable, view: PriceView) -> Figure:
