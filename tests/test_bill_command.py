@@ -122,7 +122,7 @@ def test_the_idle_share_of_the_bill_is_one_of_dollars(gpuplan, tmp_path):
     said = " ".join(out.split())  # $4 of $8; 40 of 60 GPU-hours
     assert (
         code == 0
-        and "idle ($2,922): nobody used 66.7% of the hours" in said
+        and "idle ($2,922): the 6 GPUs are idle 66.7% of their hours" in said
         and "50.0% of it" in said
     )
     shares = answer(gpuplan, trace, *prices)["results"]

@@ -5,6 +5,7 @@ from support_kueue import cluster_queue, cohort, local_queue, workload, write_li
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.quota.kueue_site import read_quota_site
+from gpuplan.analysis.quota.schema import read_quota_settings
 from gpuplan.analysis.quota.workloads import read_kueue_log
 from gpuplan.planner.quota.model import total_gpus
 from gpuplan.planner.quota_twin.changes import combined_changes, read_quota_change
@@ -51,6 +52,16 @@ def test_null_lists_are_empty(tmp_path):
 
     log = read_kueue_log(dump(tmp_path, change))
     assert log.jobs["job_id"].to_list() == ["team-a/good"] and sum(log.left_out.values()) == 1
+
+
+def test_a_bad_quota_is_named_beside_a_queue_without_any():
+    resource = {"name": "nvidia.com/gpu", "nominalQuota": "1990-01-01"}
+    flavors = [{"name": "h100", "resources": [resource]}]
+    bad = {"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"], "flavors": flavors}]}
+    queues = {"a": {"resourceGroups": []}, "b": bad}
+    key = r"clusterqueue\.b\.resourceGroups\[0\]\.flavors\[0\]\.resources\[0\]\.nominalQuota"
+    with pytest.raises(UsageError, match=f"{key}: found '1990-01-01', expected an amount"):
+        read_quota_settings({"clusterqueue": queues})
 
 
 def test_a_ring_of_cohorts_says_what_to_take_out(tmp_path):

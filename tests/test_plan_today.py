@@ -39,6 +39,26 @@ def book(tmp_path):
     return tmp_path / "book.toml"
 
 
+def test_no_commitment_today_stands_in_place_of_those_of_the_book(gpuplan, days, book):
+    words = ("--contracts", book, "--commit", "A100=0@1.1,1.1:1y")
+    assert results_of(gpuplan, days, *words)["today"]["committed"] == []
+    assert results_of(gpuplan, days, "--contracts", book, "--commit", "A100=1.2:1y")["today"][
+        "committed"
+    ]
+
+
+def test_the_book_renews_types_that_commit_does_not_name(gpuplan, days, book):
+    """A price of another type takes nothing from what is decided about this one."""
+    other = write_trace(
+        days.with_name("two.parquet"), [DAY * day for day in range(24)] * 2, [DAY] * 48,
+        [1.0] * 48, gpu_type=["A100"] * 24 + ["T4"] * 24, queue_s=[0.0] * 48,
+    )  # fmt: skip
+    words = ("--contracts", book, "--on-demand", "T4=0.4", "--commit", "T4=0.2")
+    bought = results_of(gpuplan, other, *words)["markets"]
+    committed = {row["gpu_type"]: row["gpus"] for row in bought if row["name"] == "committed"}
+    assert committed == {"A100": 1, "T4": 1}
+
+
 def test_today_pays_for_its_commitments_and_rents_what_is_above(gpuplan, days, book):
     results = results_of(gpuplan, days, "--contracts", book)
     today = results["today"]

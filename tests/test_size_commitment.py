@@ -145,6 +145,7 @@ def test_options_stand_in_place_of_the_book(gpuplan, log, contracts):
     assert dear["today_usd_per_month"] == plan()["today_usd_per_month"]
     assert dear["curve"][2]["usd_per_month"] > dear["today_usd_per_month"]
     assert plan("--commit", "A100=3@1.5")["today_gpus"] == 3
+    assert plan("--commit", "A100=0@1.5,1.9:1y")["today_gpus"] == 0  # in place of the book's 2
     both = plan("--commit", "A100=3@1.5,1.9:1y")  # today's price is no offer beside another
     assert (both["today_gpus"], both["commit_usd_per_gpu_h"]) == (3, 1.9)
     assert plan("--commit", "A100=1.2", "--on-demand", "A100=1.1")["committed_gpus"] == 0

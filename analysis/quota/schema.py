@@ -342,5 +342,6 @@ def _spots(value: Any, kind: Any, steps: Sequence[str], where: str = "") -> Any:
             yield from _spots(value[key], inner, rest, dotted)
     elif isinstance(value, list):
         inner = get_args(kind)[0] if get_args(kind) else Any
-        for at in range(len(value)) if step == "..." else [int(step)]:
+        places = range(len(value)) if step == "..." else [int(step)]
+        for at in (place for place in places if place < len(value)):
             yield from _spots(value[at], inner, rest, f"{where}[{at}]")

@@ -272,9 +272,9 @@ def headline(results: BillResults, period: str) -> str:
     else:
         text += f" for {_paid_words(results, is_by_month=not period)}{_price_words(results)}."
         text += (
-            f" {show_share(results.idle_usd_share or 0.0)} of it is idle (${idle:,.0f}): nobody "
-            f"used {show_share(results.idle_share or 0.0)} of the hours of the "
-            f"{results.cluster_gpus:,} GPUs. Jobs held {held}."
+            f" {show_share(results.idle_usd_share or 0.0)} of it is idle (${idle:,.0f}): the "
+            f"{results.cluster_gpus:,} GPUs are idle {show_share(results.idle_share or 0.0)} of "
+            f"their hours. Jobs held {held}."
         )
     groups = [group for group in results.groups if not _is_idle(results, group.name)]
     total = sum(group.usd for group in groups)

@@ -190,7 +190,7 @@ def options_table(results: OptionsResults) -> Table:
         "Options, per month of 730.5 h",
         rows,
         {"option": "option"},
-        Column("usd_per_month", "$/month", _signed_usd),
+        Column("usd_per_month", "$/month more", _signed_usd),
         {
             "mean_wait_s": "mean wait",
             "error_s": "",

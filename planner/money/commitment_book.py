@@ -119,31 +119,27 @@ class CommitmentBook:
         Raises:
             UsageError: the type has no price on demand.
         """
-        pools = self.pools(gpu_type)
-        owned = [pool for pool in pools if pool.market == OWNED]
-        committed = [pool for pool in pools if pool.market == COMMITTED]
-        held = [(price.gpus, price) for price in self._prices(gpu_type) if price.gpus is not None]
-        today = None
-        if held:
-            today = tuple((gpus, price.offer.usd_per_gpu_h) for gpus, price in held)
-        elif self.book.inputs:
-            today = tuple((pool.gpus, pool.usd_per_gpu_h) for pool in committed)
+        owned = [pool for pool in self.pools(gpu_type) if pool.market == OWNED]
+        today, until = self.today(gpu_type)
+        is_known = bool(self.book.inputs) or any(
+            price.gpus is not None for price in self._prices(gpu_type)
+        )
         return CommitmentPlan(
             use=use,
             gpu_type=name,
             offers=self.offers(gpu_type),
             on_demand_usd=self._on_demand(gpu_type),
             owned_gpus=sum(pool.gpus for pool in owned),
-            in_force=today,
-            in_force_until="" if held else self._last_day(committed),
+            in_force=today if is_known else None,
+            in_force_until=until,
             months=months,
         )
 
     def today(self, gpu_type: str | None) -> tuple[tuple[tuple[int, Fraction], ...], str]:
         """Return GPUs and price of each commitment in force, and the day the last one ends."""
-        typed = [(p.gpus, p.offer.usd_per_gpu_h) for p in self._prices(gpu_type) if p.gpus]
+        typed = [price for price in self._prices(gpu_type) if price.gpus is not None]
         if typed:
-            return tuple(typed), ""
+            return tuple((p.gpus, p.offer.usd_per_gpu_h) for p in typed if p.gpus), ""
         pools = [pool for pool in self.pools(gpu_type) if pool.market == COMMITTED]
         return tuple((pool.gpus, pool.usd_per_gpu_h) for pool in pools), self._last_day(pools)
 
