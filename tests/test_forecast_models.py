@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import EPOCH
 from gpuplan.analysis.forecast.demand import (
-    EPOCH,
     DemandSeries,
     demand_of_jobs,
     is_series,

@@ -203,4 +203,15 @@ def test_the_headline_says_the_price_now_and_the_mean_with_its_time(gpuplan, tmp
     assert code == 0 and "Cheapest by latest price: H100 at $2 per GPU-hour" in said
     mean = (10 * 3 + 5 * 2) / 15
     assert f"${mean:.3g} in the mean from 2026-01-01 to 2026-01-16" in said
+    assert "Prices (US dollars per GPU-hour; means until 2026-01-16)" in said
     assert "median" not in said and "2.5" not in said
+
+
+def test_prices_of_a_dollar_and_ten_cents_are_said_in_cents(gpuplan, tmp_path):
+    source = tmp_path / "p.csv"
+    rows = ["timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour"]
+    rows += [f"2026-01-0{day}T00:00:00Z,c,H100,us,on_demand,{usd}" for day, usd in
+             ((1, 1.3), (2, 0.9), (3, 1.1))]  # fmt: skip
+    source.write_text("\n".join(rows))
+    said = " ".join(gpuplan("prices", source, "-o", tmp_path / "t.parquet")[1].split())
+    assert "H100 at $1.10 per GPU-hour (c on-demand; $1.10 in the mean" in said

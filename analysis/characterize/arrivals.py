@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import IntArray
-from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
+from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS, time_of
 from gpuplan.analysis.characterize.clock import is_zone, local_time
 from gpuplan.analysis.characterize.seasonality import Seasonality, seasonality
 from gpuplan.analysis.history.jobs import JobArrays
@@ -151,7 +151,7 @@ def find_bursts(submit_us: IntArray, *, calendar: bool, top: int) -> Bursts:
     lengths = np.diff(first, append=at.size)
     totals = np.add.reduceat(size, first) if at.size else size
     ranked = np.lexsort((at[first], -totals))[:top]
-    origin = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(submit_us[0]))
+    origin = time_of(int(submit_us[0]))
     largest = tuple(
         Burst(
             start_s=float(at[first[i]] * HOUR_S),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.analysis.base.errors import InputError, shortened
-from gpuplan.analysis.base.time_units import HOUR_US
+from gpuplan.analysis.base.time_units import EPOCH, HOUR_US
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.reading.times import read_moments
@@ -23,7 +23,6 @@ PARTS_PER_GPU = 1_000_000
 DAY_H, WEEK_H = 24, 168
 MOST_HOURS = 200_000
 """Of a history, 22 years: models of a longer one take minutes."""
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_WEEKDAY = 3  # a Thursday
 OTHERS = "(others)"
 NO_NAME = "(none)"

@@ -7,14 +7,14 @@ several at one instant share. The latest price and the mean of the period are by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import FloatArray
-from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.analysis.base.time_units import DAY_S, time_of
 from gpuplan.analysis.price_formats.schema import OFFER, PRICE, SERIES
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
 from gpuplan.analysis.prices.hourly import HourlyPrices
@@ -213,9 +213,9 @@ def _offer(
         regions=rows["region"].drop_nulls().n_unique(),
         sampling="change" if is_change else "snapshot",
         latest_usd_per_gpu_h=latest,
-        latest_from=_instant(latest_us),
+        latest_from=time_of(latest_us),
         period_mean_usd_per_gpu_h=period_mean,
-        period_end=_instant(period_end_us),
+        period_end=time_of(period_end_us),
         median_usd_per_gpu_h=median,
         mean_usd_per_gpu_h=mean,
         least_usd_per_gpu_h=float(price.min()),
@@ -259,10 +259,6 @@ def _over_time(rows: pl.DataFrame) -> tuple[float, int, float, int]:
     starts, ends_us = quotes["start_us"].to_numpy(), quotes["end_us"].to_numpy()
     end_us = max(int(starts.max()), int(ends_us.max()))
     return float(latest), int(last["since_us"].to_numpy().max()), float(mean), end_us
-
-
-def _instant(at_us: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=at_us)
 
 
 def _quartiles(price: FloatArray, weight: FloatArray, weighted: bool) -> list[float]:

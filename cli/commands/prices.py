@@ -14,7 +14,7 @@ from gpuplan.analysis.prices.bands import bands
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import StudyView, cells_table, picture, table
-from gpuplan.cli.tables.price_tables import has_changed, market_tables
+from gpuplan.cli.tables.price_tables import has_changed, market_tables, show_price
 from gpuplan.planner.studies.prices import prices
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _headline(view: PriceView, kept: str, output: str) -> str:
         if usd is not None and (offer.gpu_type not in least or usd < least[offer.gpu_type][0]):
             least[offer.gpu_type] = usd, offer
     shown = [
-        f"{gpu} at ${usd:.3g} per GPU-hour ({offer.provider} {offer.kind.replace('_', '-')}"
+        f"{gpu} at {_price(usd)} per GPU-hour ({offer.provider} {offer.kind.replace('_', '-')}"
         f"{_before(offer)})"
         for gpu, (usd, offer) in list(least.items())[:GPUS_NAMED]
     ]
@@ -115,7 +115,13 @@ def _before(offer: Offer) -> str:
     if offer.first is None or offer.period_end is None or not has_changed(offer):
         return ""
     mean, begin, end = offer.period_mean_usd_per_gpu_h, offer.first, offer.period_end
-    return f"; ${mean:.3g} in the mean from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
+    return f"; {_price(mean or 0.0)} in the mean from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
+
+
+def _price(usd: float) -> str:
+    if usd == round(usd, 2):
+        return f"${usd:,.0f}" if usd == round(usd) else f"${usd:,.2f}"
+    return f"${show_price(usd)}"
 
 
 def _figure(price_table: PriceTable, view: PriceView) -> Figure:

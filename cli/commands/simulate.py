@@ -23,9 +23,7 @@ def show(study: SimulateAnswer) -> StudyView:
         headline="",
         tables=(*tables, *replay_shapes(lines)),
         answer=() if study.request.replay.by else tables[1:2],
-        figure=picture(
-            "time_lines:draw_time_lines", run.lines(), run.policy, first_submission(inputs)
-        ),
+        figure=picture("time_lines:draw_time_lines", lines, run.policy, first_submission(inputs)),
         frame=study.to_frame,
         timeline=run.timeline,
     )

@@ -94,17 +94,17 @@ def _offers(offers: Sequence[Offer]) -> Table:
     dated = any(offer.listed_share is not None for offer in offers)
     saved = any(offer.saving is not None for offer in offers)
     aged = any(offer.age_days for offer in offers)
-    changes = any(map(has_changed, offers))
+    ends = {until for until in map(_mean_until, offers) if until}
 
     def usd(name: str, header: str = "") -> Column:
         return Column(f"{name}_usd_per_gpu_h", header, show_price)
 
     return table(
-        "Prices (US dollars per GPU-hour)",
+        f"Prices (US dollars per GPU-hour{f'; means until {min(ends)}' if len(ends) == 1 else ''})",
         offers,
         *SOURCE,
         usd("latest", "latest"),
-        Column("", "since" if changes else "", read=lambda offer: _date(offer.latest_from)),
+        Column("", "since" if ends else "", read=lambda offer: _date(offer.latest_from)),
         usd("median"),
         Column("", "min-max", read=lambda offer: _range(offer, "least", "most")),
         usd("least"),
@@ -113,8 +113,8 @@ def _offers(offers: Sequence[Offer]) -> Table:
         usd("p25"),
         usd("p75"),
         usd("mean"),
-        usd("period_mean", "mean" if changes else ""),
-        Column("", "mean until" if changes else "", read=_mean_until),
+        usd("period_mean", "mean" if ends else ""),
+        Column("", "mean until" if len(ends) > 1 else "", read=_mean_until),
         {"daily_volatility": "day vol." if dated else "", "saving": "saving" if saved else ""},
         Column("age_days", "age (d)" if aged else "", show_count),
         {"begins_after_days": ""},

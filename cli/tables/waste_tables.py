@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.waste.kinds import IDLE_ENDS, UNKNOWN
-from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.analysis.waste.kinds import FAILED, IDLE_ENDS, UNKNOWN
+from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_duration, show_share, show_usd
 from gpuplan.cli.formats.waste_text import (
     FEW_GPU_H,
@@ -91,6 +91,8 @@ def _kind_row(kind: WasteKind, results: WasteResults) -> dict[str, Any]:
         return row | NOT_KNOWN | {"what": f"{row['what']}: not known (needs --metrics)"}
     if not kind.is_known:
         return row | NOT_KNOWN | {"what": f"{row['what']}: not known"}
+    if kind.name == FAILED:  # also those without figures
+        return row | {"share": Shown(kind.share, f"{show_share(kind.share or 0.0)} of all")}
     return row | ({"share": None} if kind.name == UNKNOWN else {})
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +25,6 @@ from gpuplan.planner.plan.classes import BUCKETS
 from gpuplan.planner.plan.routes import ROUTES
 
 FORM = 1
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 A_PLAN = "a plan written by gpuplan plan"
 WRITE = "write it again: gpuplan plan LOG ... -o plan.toml"
 REPLAYED = "replayed_"
@@ -295,11 +294,6 @@ def _check(plan: PlanFile) -> None:
         total = sum(each.routes.values())
         if abs(total - 1) > SAME_SHARE:
             raise UsageError(f"class.{at}.routes: the shares add up to {total:.6g}, expected 1")
-
-
-def instant(us: int) -> datetime:
-    """Return microseconds since 1970 as a time."""
-    return EPOCH + timedelta(microseconds=us)
 
 
 def in_utc(time: datetime) -> datetime:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.time_units import MICROS, time_of
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.contracts import OWNED, PaidPool
@@ -33,7 +33,6 @@ from gpuplan.planner.plan.plan_file import (
     PlanTotals,
     PlanType,
     in_utc,
-    instant,
     plan_text,
 )
 from gpuplan.planner.plan.purchase import WHOLE, Purchase, gap_share
@@ -76,7 +75,7 @@ WRITERS: Mapping[str, Callable[[PlanFile, ClassUses], str]] = {
 
 def end_of(columns: RouteColumns) -> datetime:
     """Return the last recorded end."""
-    return instant(columns.jobs.begin_us + round(columns.bins.window_s * MICROS))
+    return time_of(columns.jobs.begin_us + round(columns.bins.window_s * MICROS))
 
 
 def months_later(time: datetime, months: int) -> datetime:
@@ -195,7 +194,7 @@ def terms_of(
     """Return the markets with the commitments of a plan whose term goes on, and what to know."""
     if plan is None:
         return dict(markets), []
-    end = instant(jobs.begin_us + round(jobs.window_s * MICROS))
+    end = time_of(jobs.begin_us + round(jobs.window_s * MICROS))
     held: dict[str, list[PlanCommitment]] = {}
     for commitment in _in_force(plan, end):
         held.setdefault(commitment.gpu_type, []).append(commitment)
@@ -280,7 +279,7 @@ def plan_file(answer: PlanAnswer) -> PlanFile:
             gpuplan_version=gpuplan_version(),
             log=answer.log.path,
             sha256=answer.log.sha256,
-            begin=instant(columns.jobs.begin_us),
+            begin=time_of(columns.jobs.begin_us),
             end=end,
             jobs=results.jobs,
             labelled_by=columns.jobs.labelled_by,

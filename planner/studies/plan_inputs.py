@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import MICROS, MONTH_H
+from gpuplan.analysis.base.time_units import MICROS, MONTH_H, time_of
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import match_types
@@ -21,7 +21,7 @@ from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.plan.jobs import COLUMNS, PlannedJobs
 from gpuplan.planner.plan.markets import GpuMarkets
-from gpuplan.planner.plan.plan_file import WRITE, PlanCommitment, PlanFile, instant
+from gpuplan.planner.plan.plan_file import WRITE, PlanCommitment, PlanFile
 from gpuplan.planner.plan.replay import LASTS_AT_MOST
 from gpuplan.planner.plan.spot_record import SpotRecord, spot_record
 from gpuplan.planner.plan.today import CommittedToday
@@ -109,8 +109,8 @@ def _terms(book: CommitmentBook, gpu_type: str | None) -> tuple[PlanCommitment, 
             gpu_type=gpu_type or "",
             gpus=float(pool.gpus),
             usd_per_gpu_h=float(pool.usd_per_gpu_h),
-            begin=None if pool.from_us == ALWAYS_US else instant(pool.from_us),
-            until=None if pool.until_us == FOREVER_US else instant(pool.until_us),
+            begin=None if pool.from_us == ALWAYS_US else time_of(pool.from_us),
+            until=None if pool.until_us == FOREVER_US else time_of(pool.until_us),
         )
         for pool in book.pools(gpu_type)
         if pool.market == COMMITTED
