@@ -118,13 +118,13 @@ def words_of(gpuplan, *arguments):
 
 
 def test_the_answer_compares_opencost_and_the_log(gpuplan, tmp_path):
-    job = ("team-a", "2026-01-05T00:00:00Z", "2026-01-06T20:00:00Z", 4, "H100")
+    job = ("team-a", "2026-01-05T00:00:00Z", "2026-01-06T00:00:00Z", 6, "H100")
     log = write_log(tmp_path / "jobs.csv", [job])
     path = write(tmp_path / "o.json", [allocation(5), idle(5)])
     answer, out = words_of(gpuplan, log, "--price", "H100=2.5", "--invoice", path)
-    # 4 GPUs for 44 h are 176 GPU-hours, 440 dollars; OpenCost has the first day alone.
+    # 6 GPUs for 24 h are 144 GPU-hours, 360 dollars.
     assert answer.startswith(
-        "OpenCost: $200 for 96 GPU-hours; your log: $440 for 176. The log has 80 more ($240 more). "
+        "OpenCost: $200 for 96 GPU-hours; your log: $360 for 144. The log has 48 more ($160 more). "
         "January 2026: $290 of charges"
     )
     assert "is idle" in answer and "idle (OpenCost)" in out
@@ -223,18 +223,17 @@ def test_an_empty_answer_is_no_log(gpuplan, tmp_path):
     assert code == 3 and "is an answer of OpenCost without allocations" in err
 
 
-def test_hours_of_the_log_before_the_invoice_are_told_apart(gpuplan, tmp_path):
-    """The log holds 4 GPUs on 5 and 6 January, OpenCost begins on the 6th: 96 of 192 hours."""
+def test_hours_of_the_log_outside_of_the_invoice_are_told_apart(gpuplan, tmp_path):
+    """The log holds 4 GPUs from 5 to 7 January, OpenCost has the 6th: 96 of 288 hours."""
     path = write(tmp_path / "o.json", [allocation(6)])
-    days = [(f"2026-01-0{day}T00:00:00Z", f"2026-01-0{day + 1}T00:00:00Z") for day in (5, 6)]
+    days = [(f"2026-01-0{day}T00:00:00Z", f"2026-01-0{day + 1}T00:00:00Z") for day in (5, 6, 7)]
     log = write_log(tmp_path / "log.csv", [("a", *day, 4, "H100") for day in days])
     words = ("bill", log, "--price", "H100=2", "--invoice", path)
     code, out, err = gpuplan(*words)
     said = " ".join(out.split())
     assert code == 0, err
-    assert "your log: 96 in the time of the invoice, 2026-01-06 to " in said
-    assert "(in all 192)" in said and "in these months" not in said
-    assert "Invoice by month, 2026-01-06 to " in said
+    assert "your log: 96 in the time of the invoice, 2026-01-06 (in all 288): no real diff" in said
+    assert "Invoice by month, 2026-01-06" in said and "in these months" not in said
     code, out, _ = gpuplan(*words, "--output-format", "json")
     invoice = json.loads(out)["results"]["invoice"]
     assert (invoice["begin"], invoice["log_gpu_h"]) == ("2026-01-06T00:00:00Z", 96)

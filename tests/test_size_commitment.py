@@ -163,7 +163,7 @@ def test_gpus_owned_and_committed_cost_their_own_prices_in_a_cluster(gpuplan, lo
     assert results["gpus"] == 4 and results["usd_per_month"] == usd[4]
     assert results["pools"][0]["usd_per_gpu_h"] == pytest.approx(4.4 / 4)
     out = " ".join(gpuplan("size", log, *words, "--where", "gpu_type = 'A100-80GB'")[1].split())
-    assert "$3,210 a month around the clock" in out and "a month for the hours held" in out
+    assert "$3,210 a month around the clock" in out and "a month as billed" in out
 
 
 def test_commitments_of_some_types_are_not_set_beside_the_bill_of_all(gpuplan, log, contracts):

@@ -223,6 +223,7 @@ def _recognizes(columns: Sequence[str]) -> str | None:
 def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
     """Return the charges of allocations. Raises `InputError` where a cell cannot be read."""
     begin = cells.instant("window.start")
+    end = cells.period_end("window.end", begin)
     cells.need_cells("window.start", begin, "the time at which the window starts")
     is_gpu = cells.text("part") == GPUS
     is_idle = is_gpu & cells.text("name").str.starts_with(IDLE)
@@ -242,8 +243,9 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
             "kind": _same(USAGE, len(cost)).set(is_idle, UNUSED_CAPACITY),
             "month": cells.month("window.start"),
             "month_begin_us": begin,
+            "month_end_us": end,
             "begin_us": begin,
-            "end_us": cells.period_end("window.end", begin),
+            "end_us": end,
             "billed": cost,
             "effective": cost,
             "quantity": cells.amount("gpuHours"),

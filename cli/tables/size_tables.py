@@ -301,7 +301,7 @@ def _today(results: SizeResults, when: str) -> str:
     usd = None if results.gpus is None and is_of_some_types(results) else today.usd_per_month
     if today.cluster_gpus is None or usd is None:
         gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        bill = "" if usd is None else f", {show_dollars(usd)} a month for the hours held"
+        bill = "" if usd is None else f", {show_dollars(usd)} a month as billed"
         return f"{when}: {gpus} held on average (peak {peak}){wait}{bill}."
     gpus = counted(today.cluster_gpus, "GPU")
     return (
