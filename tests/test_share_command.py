@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.user_tables.sharing_functions import read_functions
 from gpuplan.analysis.user_tables.sharing_profiles import read_profile
@@ -402,3 +402,10 @@ def test_columns_of_instances_may_have_other_names(gpuplan, tmp_path):
     assert code == 2 and "--map color" in err
     code, _, err = gpuplan("share", path, "--gpus=4", "--cluster=4x1")
     assert code == 2 and "give one of the two" in err
+
+
+def test_a_file_of_functions_that_is_too_deep_is_refused(tmp_path):
+    path = tmp_path / "functions.toml"
+    path.write_text("a = " + "[" * 100_000)
+    with pytest.raises(InputError, match=r"functions\.toml: is not TOML \(it is more than"):
+        read_functions(path)

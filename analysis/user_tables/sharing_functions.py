@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.storage.toml_source import reason
 
 INFERENCE, LLM, TRAINING = "inference", "llm", "training"
 SHARE = "a share of a GPU, above 0 and at most 1"
@@ -81,8 +82,8 @@ def read_functions(path: Path) -> list[SharedFunction]:
     hint = "gpuplan profile TABLE --slo 100ms -o functions.toml writes one"
     try:
         tables = tomllib.loads(read_unpacked(path).decode("utf-8-sig")).get("functions")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(path, f"is not TOML ({error})", hint=hint) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(path, f"is not TOML ({reason(error)})", hint=hint) from None
     if not isinstance(tables, list) or not tables:
         raise InputError(path, "has no functions", expected="[[functions]] for each", hint=hint)
     functions = [_function(path, at, table) for at, table in enumerate(tables, 1)]
