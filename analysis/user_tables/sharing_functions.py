@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
-from gpuplan.analysis.storage.toml_source import reason
+from gpuplan.analysis.storage.toml_source import parse_toml
 
 INFERENCE, LLM, TRAINING = "inference", "llm", "training"
 SHARE = "a share of a GPU, above 0 and at most 1"
@@ -80,10 +79,7 @@ def read_functions(path: Path) -> list[SharedFunction]:
         InputError: no such file, no TOML, a key that is not known or missing, a value out of range.
     """
     hint = "gpuplan profile TABLE --slo 100ms -o functions.toml writes one"
-    try:
-        tables = tomllib.loads(read_unpacked(path).decode("utf-8-sig")).get("functions")
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(path, f"is not TOML ({reason(error)})", hint=hint) from None
+    tables = parse_toml(path, read_unpacked(path), hint=hint)[1].get("functions")
     if not isinstance(tables, list) or not tables:
         raise InputError(path, "has no functions", expected="[[functions]] for each", hint=hint)
     functions = [_function(path, at, table) for at, table in enumerate(tables, 1)]

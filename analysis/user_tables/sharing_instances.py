@@ -6,7 +6,6 @@ import ast
 import csv
 import io
 import math
-import tomllib
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, shortened
 from gpuplan.analysis.reading.source import read_unpacked
+from gpuplan.analysis.storage.toml_source import parse_toml
 
 INFERENCE, LLM, TRAINING = "inference", "llm-inference", "training"
 KINDS = (INFERENCE, LLM, TRAINING)
@@ -184,10 +184,7 @@ def _from_rows(
 
 
 def _from_toml(path: Path, text: str) -> Iterable[SharedInstance]:
-    try:
-        tables = tomllib.loads(text).get("instances", [])
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(path, f"is not TOML ({error})") from None
+    tables = parse_toml(path, text.encode())[1].get("instances", [])
     if not isinstance(tables, list) or not all(isinstance(entry, dict) for entry in tables):
         raise InputError(path, "instances must be tables", expected="[[instances]] for each")
     for at, table in enumerate(tables, 1):
