@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray, distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def usage_of_gangs(
     submit_us: IntArray, start_us: IntArray, finish_us: IntArray, gpus: IntArray
 ) -> Usage:
     """Return the usage of jobs that wait once and then hold the same GPUs to their end."""
-    time = np.unique(np.concatenate((submit_us, start_us, finish_us)))
+    time = distinct(np.concatenate((submit_us, start_us, finish_us)))
     used = _until(start_us, gpus, time) - _until(finish_us, gpus, time)
     ones = np.ones(submit_us.size, np.int64)
     waiting = _until(submit_us, ones, time) - _until(start_us, ones, time)
@@ -151,7 +151,7 @@ def usage_of_rounds(
         gpus: GPUs of each job at its end; shape (n,).
     """
     ends = np.maximum(finish_us, start_us + 1)  # a job of no length takes its GPUs for an instant
-    time = np.unique(np.concatenate((round_us, submit_us, ends)))
+    time = distinct(np.concatenate((round_us, submit_us, ends)))
     at = np.searchsorted(round_us, time, side="right")  # 0 before the first round
     begin = np.append(-1, round_us)[at]
     ones = np.ones(submit_us.size, np.int64)

@@ -387,6 +387,12 @@ def test_json_without_jobs_is_refused(tmp_path):
         ingest_text(tmp_path, '{"meta": {}}', source_format="slurm")
 
 
+def test_limit_of_more_digits_than_a_scheduler_writes_is_none():
+    cells = pl.DataFrame({"cell": ["9" * 30, "9" * 30 + "-00:00:00", "1-00:00:00", "90"]})
+    limits = cells.select(time_limit_s(pl.col("cell")).alias("s"))["s"].to_list()
+    assert limits == [None, None, 86400, 5400]
+
+
 def test_digits_of_other_scripts_are_no_numbers():
     """An Arabic 3 is a digit in Unicode, which Slurm writes no number with."""
     cells = pl.DataFrame({"cell": ["02:0\u0663:00", "\u0663-00:00:10", "02:03:00"]})

@@ -130,6 +130,14 @@ def test_older_states_and_applications_that_are_no_jobs(tmp_path):
     assert done.left_out == {"without_gpus": 1, "never_provisioned": 1}
 
 
+def test_an_application_without_an_id_is_refused(tmp_path):
+    nameless = application()
+    del nameless["applicationID"]
+    message = r"json:2: column 'applicationID'.*; 2 of 3 rows cannot be used \(2 missing\)"
+    with pytest.raises(InputError, match=message):
+        jobs_of(tmp_path, [application(), nameless, nameless])
+
+
 def test_options_of_kubernetes_are_for_its_logs(gpuplan, tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("name,time,application,num_replicas,batch_size\nj,5,bert,1,32\n")

@@ -192,6 +192,8 @@ def test_a_gang_has_its_draws_whatever_the_others_and_the_hazard():
     assert twice == pytest.approx(alone / 2, abs=1)
     other, _ = draw_losses(np.array([2]), begin[:1], until[:1], mean[:1], 6)
     assert other.tolist() != alone.tolist()
+    greatest, _ = draw_losses(np.array([2]), begin[:1], until[:1], mean[:1], 2**64 - 1)
+    assert greatest.size and greatest.tolist() != alone.tolist()
     never, first = draw_losses(np.arange(4), begin, until, mean * np.inf, 5)
     assert never.size == 0 and first.tolist() == [0] * 5
 

@@ -108,6 +108,7 @@ fail_if = "pareto.knee >> 4"
         ("[policies]\nfixed = 3", "plan.toml:2: [policies] expected a table [policies.fixed]"),
         ("[output]\nformats = [['md']]", "plan.toml:2: [output] no format ['md']"),
         ("[output]\nformats = ['md']", "plan.toml:1: [output] expected dir"),
+        ("[output]\ndir = ''", "[output] expected dir = the folder to write to"),
         ("[output]\ndir = '=1+1'", "[output] dir = '=1+1': expected a name that no spreadsheet"),
         ("[output]\ndir = 'out/-rf'", "[output] dir = 'out/-rf': expected"),
         ("[gates]\nfail_if = [3]", "plan.toml:2: fail_if: expected texts in quotes, found 3"),

@@ -188,6 +188,12 @@ def test_jobs_that_cannot_both_hold_the_gpus_with_samples_are_unknown(gpuplan, s
             "exceeded maximum resolution",
         ),
         ('{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"gpu', "was cut"),
+        (
+            '{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":['
+            + "9" * 5000
+            + "]}]}}",
+            "is no series",
+        ),
         (HEADER + "\n1|ann\n", "is not a known format of GPU metrics"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Array types by the type of their elements."""
+"""Array types by the type of their elements, and what arrays of integers are asked."""
 
 from __future__ import annotations
 
@@ -11,3 +11,9 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 CountArray: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+
+def distinct(values: IntArray) -> IntArray:
+    """Return the values that occur, ascending: what `numpy.unique` hashes, 100 times as slowly."""
+    ascending: IntArray = np.sort(values, axis=None)
+    return ascending[np.append(True, ascending[1:] != ascending[:-1])[: ascending.size]]

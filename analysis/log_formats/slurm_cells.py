@@ -26,6 +26,8 @@ from gpuplan.analysis.reading.times import moment, moment_after, seconds
 JOB_ID = r"^([0-9]+(?:_(?:[0-9]+|\[.*))?)(?:\+[0-9]+)?$"
 STEP = r"^[0-9]+(?:_(?:[0-9]+|\[[^\]]*\]))?(?:\+[0-9]+)?\."
 EPOCH = r"^[0-9]{9,11}$"
+LIMIT = r"^(?:([0-9]{1,9})-)?([0-9]{1,9})(?::([0-9]{1,9}))?(?::([0-9]{1,9}))?$"
+MINUTES = r"^([0-9]{1,9})$"
 ELAPSED = (
     r"^(?:(?<d>[0-9]{1,6})-)?(?:(?<h>[0-9]{1,6}):)?(?<m>[0-9]{1,6}):(?<s>[0-9]{1,6}(?:[.][0-9]+)?)$"
 )
@@ -114,8 +116,11 @@ def elapsed_s(source: str) -> pl.Expr:
 
 
 def time_limit_s(cell: pl.Expr) -> pl.Expr:
-    """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit."""
-    parts = cell.str.extract_groups(r"^(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?$").struct
+    """Return seconds of ``[DD-]HH:MM:SS``, ``MM:SS`` or minutes; null for Partition_Limit.
+
+    A number of more than nine digits, which no scheduler writes, is no limit either.
+    """
+    parts = cell.str.extract_groups(LIMIT).struct
     days, first, second, third = (parts.field(str(i)).cast(pl.Int64) for i in range(1, 5))
     with_days = days * 86400 + first * 3600 + second.fill_null(0) * 60 + third.fill_null(0)
     plain = (

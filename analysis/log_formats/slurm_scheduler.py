@@ -8,7 +8,7 @@ import polars as pl
 
 from gpuplan.analysis.job_table.schema import SCHEDULER_COLUMNS
 from gpuplan.analysis.log_formats.format import IngestOptions
-from gpuplan.analysis.log_formats.slurm_cells import MIXED, instant, time_limit_s
+from gpuplan.analysis.log_formats.slurm_cells import MINUTES, MIXED, instant, time_limit_s
 from gpuplan.analysis.reading.plan import Field
 from gpuplan.analysis.reading.source import Head
 
@@ -73,7 +73,7 @@ def scheduler_values(
     if "timelimit" in has:  # few limits are shared by many jobs
         limit = time_limit_s(limit.first()).over(limit)
     if "timelimitraw" in has:
-        limit = pl.coalesce(limit, cell("timelimitraw").cast(pl.Int64, strict=False) * 60)
+        limit = pl.coalesce(limit, cell("timelimitraw").str.extract(MINUTES).cast(pl.Int64) * 60)
     nodes = cell("nnodes").cast(pl.Int64, strict=False)
     requested = cell("reqnodes").str.extract(r"^([0-9]+)").cast(pl.Int64, strict=False)
     kinds = [

@@ -81,7 +81,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
             try:
                 application = _AS_APPLICATION.decode(raw)
                 key = (application.id, application.submitted_ns)
-                if key not in seen:  # the answers of two days overlap
+                if not application.id or key not in seen:  # the answers of two days overlap
                     jobs.append(_job(application, number, source, choices))
                 seen.add(key)
             except UNREADABLE as error:
@@ -118,7 +118,9 @@ def _job(app: _Application, number: int, source: int, choices: IngestOptions) ->
     if not gpu_seconds and not choices.kubernetes.include_cpu:
         job.left_out = "without_gpus"
         return job
-    if end is None and job.state != "running":
+    if not app.id:
+        job.fault = ("missing", "applicationID", "an application without an id", "its id")
+    elif end is None and job.state != "running":
         job.fault = ("missing", "finishedTime", "an application without an end", "its end")
     elif end is not None and end <= start and gpu_seconds:
         job.fault = ("end_before_start", "finishedTime", "an end that is no later", "a later end")

@@ -173,7 +173,7 @@ def _record(stream: SourceStream, text: bytes, number: int) -> _Record:
     except json.JSONDecodeError as error:
         is_cut = error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated")
         problem = "ends in the middle of this series: the file was cut" if is_cut else problem
-    except (msgspec.ValidationError, RecursionError, TypeError) as error:
+    except (ValueError, RecursionError, TypeError) as error:  # an integer of 5,000 digits too
         problem = f"is no series ({error})"
     raise InputError(
         stream.path, problem, row=number, expected="a series with metric and values",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray, distinct
 from gpuplan.analysis.history.steps import sum_between
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.price_formats.schema import PRICE
@@ -88,7 +88,7 @@ def ladder_of(
     ]
     times = [priced["start_us"].to_numpy(), priced["end_us"].to_numpy()]
     times += [edge for steps in counts for edge in (steps.start_us, steps.end_us)]
-    edges = np.unique(np.concatenate(times).astype(np.int64))
+    edges = distinct(np.concatenate(times).astype(np.int64))
     if edges.size < 2:
         raise ValueError(f"no prices or availability of {gpu} at {provider} ({kind})")
     offers = np.full(edges.size - 1, assumed, np.int64)

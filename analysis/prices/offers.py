@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.arrays import FloatArray, distinct
 from gpuplan.analysis.base.time_units import DAY_S, time_of
 from gpuplan.analysis.price_formats.schema import OFFER, PRICE, SERIES
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, ListPrice
@@ -180,7 +180,7 @@ def _hours_known(gpu: str, hourly: tuple[HourlyPrices, ...]) -> int:
         for source in hourly
         if source.gpu_type == gpu
     ]
-    return int(np.unique(np.concatenate(hours)).size)
+    return int(distinct(np.concatenate(hours)).size)
 
 
 def _offer(

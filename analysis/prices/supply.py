@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray, distinct
 from gpuplan.analysis.base.time_units import DAY_US, HOUR_US
 from gpuplan.analysis.history.steps import sum_between
 from gpuplan.analysis.job_table.gpu_names import same_gpu
@@ -104,7 +104,7 @@ def _steps(
     """Add up stretches that may overlap; join those that touch at one level."""
     start, end = rows["start_us"].to_numpy(), rows["end_us"].to_numpy()
     level = rows["available"].to_numpy()
-    edges = np.unique(np.concatenate([start, end]))
+    edges = distinct(np.concatenate([start, end]))
     total, sources = sum_between(edges, start, end, level)
     is_known = sources > 0
     is_new = is_known.copy()

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.arrays import IntArray
+from gpuplan.analysis.base.arrays import IntArray, distinct
 from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US, MICROS
 from gpuplan.analysis.characterize.load import bin_width_s
 from gpuplan.analysis.history.reasons import QUEUED, reason_groups
@@ -186,7 +186,7 @@ class WaitAnalysis:
         time = np.bincount(spells.reason, spells.lasting, count)
         full = np.bincount(spells.reason, blocked, count)
         pairs = spells.job * count + spells.reason
-        pairs = np.unique(pairs) if spells.is_cut else pairs
+        pairs = distinct(pairs) if spells.is_cut else pairs
         jobs = np.bincount(pairs % count, minlength=count)
         groups: dict[str, list[int]] = {}
         for code, reason in enumerate(spells.reasons):
@@ -221,7 +221,7 @@ class WaitAnalysis:
         if not self.spells.is_cut or len(codes) == 1:
             return int(jobs[codes].sum())
         count = len(self.spells.reasons)
-        return int(np.unique(pairs[np.isin(pairs % count, codes)] // count).size)
+        return int(distinct(pairs[np.isin(pairs % count, codes)] // count).size)
 
     def _limits(self, code: int) -> tuple[LimitWait, ...]:
         reason = self.spells.reasons[code]

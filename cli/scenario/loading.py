@@ -317,7 +317,7 @@ class _Loader:
             return None
         self.known(("output",), table, ("dir", "formats"))
         folder = self.text(("output",), table, "dir")
-        if folder is None:
+        if not folder:
             self.problem(("output",), "[output] expected dir = the folder to write to")
         elif not folder.isprintable() or any(part[0] in "=+-@" for part in Path(folder).parts):
             expected = "a name that no spreadsheet or shell takes for a formula or an option"

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.arrays import IntArray
+from gpuplan.analysis.base.arrays import IntArray, distinct
 from gpuplan.analysis.base.time_units import DAY_US, HOUR_US, instant
 from gpuplan.analysis.prices.contracts import (
     ALWAYS_US,
@@ -141,7 +141,7 @@ def _days(edges_us: IntArray) -> IntArray:
     """Return the edges of periods and of the days (UTC) within them."""
     first = -(-int(edges_us[0]) // DAY_US) * DAY_US
     midnights = np.arange(first, int(edges_us[-1]), DAY_US)
-    return np.unique(np.concatenate([edges_us, midnights]))
+    return distinct(np.concatenate([edges_us, midnights]))
 
 
 @dataclass(frozen=True, slots=True)

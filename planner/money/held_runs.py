@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray, distinct
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H, micros_of, time_of
 from gpuplan.analysis.base.words import counted
@@ -62,7 +62,7 @@ class BilledRuns:
         for begin, end in spans_us:
             first, last = np.clip(runs.start_us, begin, end), np.clip(runs.end_us, begin, end)
             held_us += last - first
-            for code in np.unique(runs.gpu_type[last > first]):
+            for code in distinct(runs.gpu_type[last > first]):
                 part = (runs.gpu_type == code) & (last > first)
                 peak = _peak(first[part], last[part], runs.gpus[part])
                 peaks[code] = max(peaks[code], peak)
@@ -73,7 +73,7 @@ class BilledRuns:
             jobs=_jobs_of(runs.label[holds], self.job[holds], len(self.labels)),
             peak_gpus=peaks,
             running=(
-                int(np.unique(self.job[running]).size),
+                int(distinct(self.job[running]).size),
                 float(held_us[running] @ runs.gpus[running]) / HOUR_US,
             ),
         )

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray, distinct
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, time_of
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
@@ -217,7 +217,7 @@ def _stretches(
     dates = [edge for pool in pools for edge in (pool.from_us, pool.until_us)]
     dates += [price.from_us for price in prices]
     inside = [at for at in dates if edges_us[0] < at < edges_us[-1]]
-    return np.unique(np.concatenate([edges_us, np.array(inside, np.int64)]))
+    return distinct(np.concatenate([edges_us, np.array(inside, np.int64)]))
 
 
 @dataclass(frozen=True, slots=True)

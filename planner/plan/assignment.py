@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpuplan.planner.plan.columns import RouteColumns
 from gpuplan.planner.plan.routes import JobPaths
 from gpuplan.simkit.apportion import apportion
-from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray, distinct
 
 LEAST_SHARE = 1e-6
 """Smaller shares are 0."""
@@ -67,7 +67,7 @@ def assigned_jobs(columns: RouteColumns, share: FloatArray) -> AssignedJobs:
         chosen = routes[apportion(share[routes], planned.jobs.size)]
         column[planned.jobs] = chosen
         paths = dict(columns.paths_of(planned))
-        for route in np.unique(chosen).tolist():
+        for route in distinct(chosen).tolist():
             path, is_taken = paths[columns.routes[route]], chosen == route
             for name in arrays:
                 getattr(held, name)[planned.jobs[is_taken]] = getattr(path, name)[is_taken]

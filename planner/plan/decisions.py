@@ -17,7 +17,7 @@ from gpuplan.planner.plan.market_use import MarketUse
 from gpuplan.planner.plan.program import plan_program
 from gpuplan.planner.plan.purchase import Purchase, best
 from gpuplan.planner.plan.routes import SERVERLESS, SPOT, WIDTH
-from gpuplan.simkit.arrays import BoolArray
+from gpuplan.simkit.arrays import BoolArray, distinct
 
 OWNED, COMMITTED, ON_DEMAND, DEFERRED = "owned", "committed", "on_demand", "deferred"
 ROUNDING = 1e-9
@@ -217,7 +217,7 @@ def _leaves(
     columns: RouteColumns, assigned: AssignedJobs, is_there: BoolArray
 ) -> tuple[float, ...]:
     """Return the run times after which some of these jobs leave containers."""
-    used = np.unique(assigned.column[is_there])
+    used = distinct(assigned.column[is_there])
     return tuple(sorted({columns.routes[at].leave_s for at in used.tolist()} - {float("inf")}))
 
 

@@ -14,7 +14,7 @@ from gpuplan.analysis.characterize.load import bin_width_s
 from gpuplan.analysis.history.runs import START_US, SUBMIT_US
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.pools import kind_of, partition_kinds
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray, distinct
 
 HOURS_A_DAY = 24
 
@@ -158,7 +158,7 @@ def _stretches(jobs: pl.DataFrame, edges: IntArray) -> Iterator[tuple[IntArray, 
     opens = first[is_new]
     closes = last[np.concatenate([np.flatnonzero(is_new)[1:] - 1, [first.size - 1]])]
     opens, closes = np.clip(opens, edges[0], edges[-1]), np.clip(closes, edges[0], edges[-1])
-    cuts = np.unique(np.concatenate([opens, closes, edges]))
+    cuts = distinct(np.concatenate([opens, closes, edges]))
     inside = np.searchsorted(opens, cuts[:-1], side="right") - 1
     within = (inside >= 0) & (cuts[:-1] < closes[np.maximum(inside, 0)])
     yield cuts[:-1][within], cuts[1:][within]

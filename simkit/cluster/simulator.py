@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray, distinct
 from gpuplan.simkit.cluster import kernel, reference
 from gpuplan.simkit.cluster.parameters import PUBLISHED, Cluster
 from gpuplan.simkit.heap import sections
@@ -181,7 +181,7 @@ def _overhead_us(workload: Workload, cluster: Cluster) -> IntArray:
 
 def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
     n = workload.size
-    widths = np.unique(workload.gpus)
+    widths = distinct(workload.gpus)
     of_width = np.searchsorted(widths, workload.gpus).astype(np.int32)
     each_width = np.bincount(of_width)
     capacity = each_width if cluster.skipping else np.array([n])

@@ -32,6 +32,7 @@ def draw_losses(
         Instants, ascending for each gang, one gang after another, and where those of each begin;
         shape (n + 1,).
     """
+    seed &= MASK  # all that a draw mixes of it
     first = np.zeros(gang.size + 1, np.int64)
     nothing = np.zeros(0, np.int64)
     _losses(gang, begin_us, until_us, mean_us, seed, first, nothing)

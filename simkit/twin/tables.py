@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray, distinct
 from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.priority import CLASSIC, TREE, Associations, ShareTree, associations
 from gpuplan.simkit.twin.profile import FAR
@@ -206,7 +206,7 @@ def _pairs(left: IntArray, right: IntArray) -> list[tuple[int, int]]:
     if not left.size:
         return []
     width = int(right.max()) + 1
-    return [divmod(int(code), width) for code in np.unique(left * width + right)]
+    return [divmod(int(code), width) for code in distinct(left * width + right)]
 
 
 def _by_pair(jobs: SiteJobs, assocs: Associations) -> IntArray:
@@ -227,7 +227,7 @@ class _Tables(NamedTuple):
 
 def _site_tables(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> _Tables:
     names = {p.name: i for i, p in enumerate(site.partitions)}
-    in_use = set(np.unique(jobs.partition).tolist())
+    in_use = set(distinct(jobs.partition).tolist())
     for i, name in enumerate(jobs.partitions):
         if i in in_use and name not in names:
             raise ValueError(f"a job names the partition {name!r}, which the site does not have")

@@ -14,7 +14,7 @@ from gpuplan.planner.elastic.paths import WidthPath
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.elastic.replay import PlanReplay, jobs_of, replay_paths
 from gpuplan.planner.frontier.model.plan import Plan
-from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.arrays import IntArray, distinct
 
 
 def replay_plan(
@@ -87,7 +87,7 @@ def replay_types(
             path_of[type_of == gpu_type],
             clusters.get(gpu_type),
         )
-        for gpu_type in np.unique(type_of).tolist()
+        for gpu_type in distinct(type_of).tolist()
     }
 
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from gpuplan.analysis.base.arrays import FloatArray, IntArray
+from gpuplan.analysis.base.arrays import FloatArray, IntArray, distinct
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import DAY_US, HOUR_US, time_of
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
@@ -198,7 +198,7 @@ class RecordedUse:
         runs = replace(runs, gpus=runs.gpus * growth.numerator)
         pools = [replace(pool, gpus=pool.gpus * growth.denominator) for pool in book.pools]
         book = replace(book, pools=tuple(pools))
-        used = {self.runs.gpu_types[code] for code in np.unique(runs.gpu_type).tolist()}
+        used = {self.runs.gpu_types[code] for code in distinct(runs.gpu_type).tolist()}
         for name in self.gpu_types:
             if name in used and name not in book.gpu_types:
                 raise UnpricedUse(name, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from gpuplan.planner.runs.panels import FACTOR, GPUS, JOBS, Panel, TimeLines, us
 from gpuplan.planner.runs.settings import FEWER_JOBS, SettingError
 from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import FloatArray, IntArray, distinct
 from gpuplan.simkit.spot.parameters import SpotScheduler
 from gpuplan.simkit.spot.pool import MILLI
 from gpuplan.simkit.spot.simulator import SpotRun, TooManyRuns, simulate_spot
@@ -107,7 +107,7 @@ def simulate(
                 "wasted_gpu_s": run.wasted_milli_s / MILLI,
             },
             timeline=partial(_timeline, pools, runs, run),
-            lines=partial(_lines, pools, runs, run, scheduler),
+            lines=cache(partial(_lines, pools, runs, run, scheduler)),
         ),
     )
 
@@ -196,7 +196,7 @@ def _ticks(
     pools: SpotPools, runs: Sequence[SpotRun], run: LentRun
 ) -> tuple[IntArray, dict[str, FloatArray]]:
     """Return what is known at every tick of any pool, summed over the pools; eta is their mean."""
-    time_s = np.unique(np.concatenate([pool_run.tick_s for pool_run in runs]))
+    time_s = distinct(np.concatenate([pool_run.tick_s for pool_run in runs]))
     names = ("hp_milli", "spot_milli", "quota_milli", "idle_milli")
     values = {name: np.zeros(time_s.size) for name in (*names, "eta", "eviction_rate", "waiting")}
     for pool, pool_run in zip(pools.pools, runs, strict=True):

@@ -14,7 +14,7 @@ from gpuplan.planner.policies.spot.pools import SpotPools
 from gpuplan.planner.policies.spot.results import TenantResults
 from gpuplan.planner.runs.simulation import RunBill
 from gpuplan.planner.runs.window import share_within, window_of
-from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray, distinct
 from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.spot.parameters import SpotScheduler
 from gpuplan.simkit.spot.pool import MILLI
@@ -98,7 +98,7 @@ class LentRun:
     def usage(self) -> Usage:
         """GPUs in use and jobs waiting over time."""
         runs = self.runs
-        time = np.unique(
+        time = distinct(
             np.concatenate((self.submit_us, runs.start_us, runs.stop_us, [self.end_us]))
         )
         milli = _until(runs.start_us, runs.milli, time) - _until(runs.stop_us, runs.milli, time)
