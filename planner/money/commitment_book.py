@@ -22,7 +22,7 @@ from gpuplan.analysis.prices.contracts import (
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
 from gpuplan.planner.money.gpus_in_use import GpusInUse
-from gpuplan.planner.money.price_book import Prices, pools_in_force
+from gpuplan.planner.money.price_book import Prices, check_pools, pools_in_force
 from gpuplan.planner.money.price_request import Price
 
 
@@ -93,13 +93,7 @@ class CommitmentBook:
         types = [name or self.gpu or UNNAMED for name in gpu_types]
         names = [pool.gpu_type for pool in self.book.pools]
         match_types(names, types, self.book.option, apart=True)
-
-    def unused_owned(self, owned: Sequence[PaidPool], gpu_types: Sequence[str | None]) -> list[str]:
-        """Return a sentence on owned GPUs of types that the log does not have."""
-        types = [name or self.gpu or UNNAMED for name in gpu_types]
-        means = match_types([pool.gpu_type for pool in owned], types, "--owned")
-        unused = [p.gpu_type for p in owned if p.gpu_type not in means.values()]
-        return [f"--owned: no job of the log is on {listed(unused, 6)}"] if unused else []
+        check_pools(self.book, types)
 
     def plan(
         self,

@@ -49,7 +49,7 @@ from gpuplan.planner.money.invoices import (
     write_book,
 )
 from gpuplan.planner.money.ledger import ledger
-from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_book import Prices, unused_pools
 from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.bill_delays import (
@@ -307,7 +307,9 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
     return months
 
 
-def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
+def _unused_notes(
+    request: BillRequest, prices: Prices, types: Sequence[str | None]
+) -> list[str]:
     """Return what is given and not used, and what is paid for and perhaps of no use here."""
     book, notes = prices.book, list[str]()
     in_book = match_types(
@@ -316,7 +318,10 @@ def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
     for name, entry in in_book.items():
         if name and entry is not None:
             notes.append(f"--price of {name} is not used: {book.option} has one")
-    if book.pools and (request.jobs.where is not None or request.jobs.sample is not None):
+    is_whole = request.jobs.where is None and request.jobs.sample is None
+    if is_whole:
+        notes += unused_pools(request.prices, book, types)
+    if book.pools and not is_whole:
         notes.append(
             "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
             " without --where and --sample idle is what no job used"
@@ -331,7 +336,7 @@ def _warnings(
         *trace.notes,
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
         *request.jobs.submission_notes,
-        *_unused_notes(request, prices),
+        *_unused_notes(request, prices, runs.runs.gpu_types),
     ]
     named = [name for name, _ in runs.labels if name not in (NO_LABEL, UNNAMED)]
     if not named:

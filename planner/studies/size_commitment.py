@@ -17,7 +17,7 @@ from gpuplan.planner.money.bill_today import at_end
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_book import CommitmentBook
 from gpuplan.planner.money.held_runs import months_of, months_without_dates
-from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_book import Prices, unused_pools
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.requests.size import SizeRequest
@@ -100,7 +100,7 @@ class SizePrices:
             return []
         committed, on_demand = self.book.committed(), self.book.on_demand
         notes = [*committed.unmatched_note(gpu_types), *on_demand.unmatched_note(gpu_types)]
-        return [*notes, *self.book.unused_owned(self.request.prices.owned, gpu_types)]
+        return [*notes, *unused_pools(self.request.prices, self.book.book, gpu_types)]
 
     def left_out(self, gpu_types: Sequence[str | None]) -> list[str]:
         """Return a sentence on the types that no commitment is looked for on."""
