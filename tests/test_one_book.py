@@ -436,3 +436,75 @@ def test_a_price_for_purchase_plans_names_its_option_here(gpuplan, log, words, e
     code, _, err = gpuplan("bill", log, *words)
     assert code == 2
     assert f"expected {expected}" in err and next_step in err
+
+
+VARIANT_BOOK = """
+[[owned]]
+gpu_type = "A100-80GB"
+gpus = 1
+usd_per_gpu_h = 0.5
+
+[[price]]
+gpu_type = "A100-80GB"
+kind = "on_demand"
+usd_per_gpu_h = 2.0
+"""
+
+
+@pytest.fixture
+def variants(tmp_path):
+    """Return a log of two A100-80GB for 48 h, and a book under that name."""
+    path = tmp_path / "book.toml"
+    path.write_text(VARIANT_BOOK)
+    rows = [0.0, 24 * HOUR], [24 * HOUR] * 2, [2.0, 2.0]
+    types = {"gpu_type": ["A100-80GB"] * 2}
+    return write_trace(tmp_path / "v.parquet", *rows, **types), path
+
+
+def test_typed_gpus_are_those_that_the_book_has_under_a_longer_name(gpuplan, variants):
+    log, book = variants
+    words = ("--contracts", book)
+    bills = [
+        command_results(gpuplan, "bill", log, *words, "--owned", f"{name}=2@0.25")
+        for name in ("A100", "A100-80GB", "a100-80")
+    ]
+    assert bills[0] == bills[1] == bills[2]
+    (row,) = bills[0]["gpu_types"]
+    assert row["gpu_type"] == "A100-80GB"
+    assert row["usd_per_month"] == pytest.approx(2 * 0.25 * 730.5)
+    plans = [
+        command_results(gpuplan, "plan", log, *words, "--owned", f"{name}=2", "--holdout", "0")
+        for name in ("A100", "A100-80GB")
+    ]
+    assert plans[0] == plans[1]
+    owned = next(row for row in plans[0]["markets"] if row["name"] == "owned")
+    assert (owned["gpu_type"], owned["gpus"]) == ("A100-80GB", 2)
+    commits = [
+        command_results(gpuplan, "bill", log, *words, "--commit", f"{name}=1@1.0")
+        for name in ("A100", "A100-80GB")
+    ]
+    assert commits[0] == commits[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "said"),
+    [
+        ("A100-40GB", ("--owned", "A100=2"), "--owned: A100 may be A100-80GB or A100-40GB of"),
+        ("A100", ("--by", "gpu_type"), "A100 may be the A100-80GB of the log, which has an entry"),
+        ("T4", ("--owned", "BANANA=2"), "--owned BANANA: no job of the log is on it"),
+        ("T4", ("--on-demand", "A100=1"), "two prices of A100-80GB"),
+    ],
+)
+def test_gpus_that_may_be_several_types_are_refused(gpuplan, variants, more, words, said):
+    log, book = variants
+    pool = f'[[owned]]\ngpu_type = "{more}"\ngpus = 1\n'
+    price = f'[[price]]\ngpu_type = "{more}"\nkind = "on_demand"\nusd_per_gpu_h = 1.0\n'
+    book.write_text(VARIANT_BOOK + pool + price)
+    code, _, err = gpuplan("bill", log, "--contracts", book, *words)
+    assert code == 2 and said in " ".join(err.split()), err
+
+
+def test_owned_gpus_of_no_job_are_said(gpuplan, variants):
+    log, book = variants
+    code, _, err = gpuplan("bill", log, "--contracts", book, "--owned", "V100=2")
+    assert code == 0 and "--owned: no job of the log is on V100" in err

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import time_of
-from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.prices.contracts import (
     COMMITTED,

@@ -307,9 +307,7 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
     return months
 
 
-def _unused_notes(
-    request: BillRequest, prices: Prices, types: Sequence[str | None]
-) -> list[str]:
+def _unused_notes(request: BillRequest, prices: Prices, types: Sequence[str | None]) -> list[str]:
     """Return what is given and not used, and what is paid for and perhaps of no use here."""
     book, notes = prices.book, list[str]()
     in_book = match_types(
