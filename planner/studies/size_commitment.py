@@ -15,7 +15,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end
 from gpuplan.planner.money.commitment import CommitmentPlan
-from gpuplan.planner.money.commitment_book import CommitmentBook
+from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.held_runs import months_of, months_without_dates
 from gpuplan.planner.money.price_book import Prices, unused_pools
 from gpuplan.planner.money.price_request import Price
@@ -92,15 +92,10 @@ class SizePrices:
         return [(name, *edge) for name, edge, is_partial in parts if not is_partial]
 
     def warnings(self, gpu_types: Sequence[str | None]) -> list[str]:
-        """Return which of the prices and of the owned GPUs are not used.
-
-        Raises `UsageError` where all prices are of other types.
-        """
+        """Return which of the owned GPUs are not used. Raises `UsageError` as `unused_pools`."""
         if self.book is None:
             return []
-        committed, on_demand = self.book.committed(), self.book.on_demand
-        notes = [*committed.unmatched_note(gpu_types), *on_demand.unmatched_note(gpu_types)]
-        return [*notes, *unused_pools(self.request.prices, self.book.book, gpu_types)]
+        return unused_pools(self.request.prices, self.book.book, gpu_types)
 
     def left_out(self, gpu_types: Sequence[str | None]) -> list[str]:
         """Return a sentence on the types that no commitment is looked for on."""
@@ -170,5 +165,14 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
         end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
         zone=zone_named(request.replay.jobs.log.time_zone),
+        others=prices if _is_priced(request) else None,
+    )
+    check_names(
+        {
+            "--commit": [price.gpu_type for price in request.commitment.commit],
+            "--on-demand": list(request.commitment.on_demand),
+        },
+        [pool.gpu_type for pool in pools],
+        request.prices.gpu,
     )
     return SizePrices(request, prices, book, has_dates)
