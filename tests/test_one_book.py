@@ -438,6 +438,22 @@ def test_a_price_for_purchase_plans_names_its_option_here(gpuplan, log, words, e
     assert f"expected {expected}" in err and next_step in err
 
 
+@pytest.mark.parametrize("study", [study for study in STUDIES if study != "bill"])
+def test_today_of_a_part_has_no_contracts_of_other_types(gpuplan, tmp_path, book, study):
+    """An H100 at $4 all the time; the A100 owned is of the jobs that are left out."""
+    log = write_trace(
+        tmp_path / "p.parquet", [0.0, 0.0, DAY], [2 * DAY, DAY, DAY], num_gpus=[2.0, 1.0, 1.0],
+        queue_s=[0.0] * 3, gpu_type=["A100", "H100", "H100"],
+    )  # fmt: skip
+    part = ("--where", "gpu_type = 'H100'", "--contracts", book)
+    results = command_results(gpuplan, study, log, *STUDIES[study], *part)
+    assert results["today"]["usd_per_month"] == pytest.approx(4.0 * 730.5)
+    if study == "size":  # a budget is over the owned GPUs of these types alone
+        words = ("--budget", "$3000/month", "--speedup", "power:0.8", "--holdout", "0")
+        plan = command_results(gpuplan, "plan", log, *part, *words)
+        assert {row["gpu_type"] for row in plan["markets"]} == {"H100"}
+
+
 VARIANT_BOOK = """
 [[owned]]
 gpu_type = "A100-80GB"

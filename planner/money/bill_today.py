@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
+import polars as pl
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import listed
@@ -146,8 +147,17 @@ def pools_usd_per_h(prices: Prices) -> float:
     )
 
 
-def at_end(trace: Trace, prices: Prices) -> Prices:
-    """Return prices of which single ones are those in force at the end of a log."""
+def at_end(trace: Trace, prices: Prices, *, is_part: bool = False) -> Prices:
+    """Return prices of which single ones are those in force at the end of a log.
+
+    Args:
+        trace: its jobs, or of a part of a log those that ``--where`` chooses.
+        prices: the price book.
+        is_part: whether it is a part; contracts on GPU types of other jobs are not of it.
+    """
+    if is_part:
+        types = trace.jobs["gpu_type"].cast(pl.String).unique().sort().to_list()
+        prices = prices.of_types(types)
     return prices.at(trace.arrays().window_us()[1] - 1)
 
 

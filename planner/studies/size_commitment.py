@@ -153,7 +153,9 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
         InputError: a price table or the price book cannot be used.
         UsageError: types without a price.
     """
-    prices, has_dates = at_end(trace, read_prices(request)), not trace.provenance.relative_time
+    is_part = request.replay.jobs.where is not None
+    prices = at_end(trace, read_prices(request), is_part=is_part)
+    has_dates = not trace.provenance.relative_time
     if _is_priced(request):
         prices.check([pool.gpu_type for pool in pools])
     if not request.commits:
