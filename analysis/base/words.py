@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isclose
 
 from gpuplan.analysis.base.errors import shortened
 
@@ -32,3 +33,10 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     """Return the first of many names as one text, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shortened(name, MOST_OF_A_NAME) for name in names[:most]) + more
+
+
+def price_text(usd: float) -> str:
+    """Return the price of a GPU-hour: cents, more digits where it has them, none if they are 0."""
+    if usd == round(usd):
+        return f"{usd:,.0f}"
+    return f"{usd:,.2f}" if isclose(usd, round(usd, 2)) else f"{usd:,.4g}"

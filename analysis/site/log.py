@@ -37,10 +37,9 @@ from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.reading.batch import CUT_OFF
-from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.storage.files import existing_file, sha256_of
+from gpuplan.analysis.storage.files import STANDARD_INPUT, existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
 TEXT, WHOLE = pl.String(), pl.Int64()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.base.words import counted, joined
+from gpuplan.analysis.base.words import counted, joined, price_text
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (
@@ -109,7 +109,7 @@ def pools_table(results: SizeResults) -> Table:
             "widest_job_gpus": "widest job",
             "no_wait_gpus": "no waits from" if results.pools[0].no_wait_gpus is not None else "",
         },
-        Column("usd_per_gpu_h", "$/GPU-h", lambda usd: f"{usd:,.4g}"),
+        Column("usd_per_gpu_h", "$/GPU-h", price_text),
         Column("usd_per_month", "$/month", show_dollars),
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.analysis.characterize.group_bill import priced_groups, with_bills
 from gpuplan.analysis.characterize.shares import Groups
 from gpuplan.analysis.characterize.today import GpuUsage, Today, TypeUsage
@@ -129,7 +129,7 @@ def price_note(prices: Prices, gpu_h: Mapping[str | None, float]) -> tuple[str, 
     types = list(gpu_h)
     if prices.is_flat(types):
         return ()
-    each = [f"{name or UNNAMED} ${prices.usd(name) or 0:.4g}" for name in types]
+    each = [f"{name or UNNAMED} ${price_text(prices.usd(name) or 0.0)}" for name in types]
     return (
         f"what is replayed or planned pays the pay-per-use prices at the end of the log, per "
         f"GPU-hour: {listed(each, MOST_NAMED)}; today's bill is that of the price book",

@@ -21,8 +21,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import Contracts
-from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-from gpuplan.analysis.storage.files import is_parquet
+from gpuplan.analysis.storage.files import STANDARD_INPUT, is_parquet
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
