@@ -286,6 +286,15 @@ def test_on_demand_prices_may_be_of_a_list_as_in_plan(gpuplan, log):
     assert table["on_demand_usd_per_gpu_h"] == pytest.approx(usd_per_gpu_h)
 
 
+def test_all_types_that_a_cluster_lacks_are_named(gpuplan, tmp_path):
+    log = write_trace(
+        tmp_path / "t.parquet", [0, 0, 0], [HOUR_S] * 3, num_gpus=[1] * 3,
+        gpu_type=["A100-80GB", "T4", "L4"], queue_s=[0.0] * 3,
+    )  # fmt: skip
+    code, _, err = gpuplan("size", log, "--gpus", "4", "--price", "1", "--cluster", "A100=4")
+    assert code == 2 and "the log also has jobs on T4, L4" in err
+
+
 def test_today_is_of_the_types_to_commit_to(gpuplan, log):
     words = ("--commit", "A100-80GB=0.9", "--on-demand", "A100-80GB=1.5")
     code, out, err = gpuplan("size", log, *words)

@@ -112,11 +112,7 @@ def _offers(offers: Sequence[Offer]) -> Table:
         Column("", "min-max", read=lambda offer: _range(offer, "least", "most")),
         usd("least"),
         usd("most"),
-        Column(
-            "",
-            _quartiles_header(offers) if dated else "",
-            read=lambda offer: _range(offer, "p25", "p75"),
-        ),
+        Column("", quartiles, read=lambda offer: _range(offer, "p25", "p75")),
         usd("p25"),
         usd("p75"),
         usd("mean"),
