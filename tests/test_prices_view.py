@@ -218,8 +218,6 @@ def test_columns_say_what_they_are_of_and_split_tables_tell_their_rows_apart(gpu
     ]
     rows.append("2026-02-01T00:00:00Z,provider-northeast,L4,us,on_demand,0.5")
     source.write_text("\n".join(rows))
-        "\n".join([*rows, "2026-02-01T00:00:00Z,provider-northeast,L4,us,on_demand,0.5"])
-    )
     code, out, err = gpuplan("prices", source, "-o", tmp_path / "t.parquet")
     assert code == 0 and "P25-P75 of" in out and "rows" in out  # the header is folded
     heads = [line for line in out.splitlines() if line.startswith(" GPU ")]
