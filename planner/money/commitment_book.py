@@ -19,10 +19,11 @@ from gpuplan.analysis.prices.contracts import (
     DatedPrice,
     PaidPool,
 )
+from gpuplan.planner.money.book_types import check_pools, pools_in_force
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
 from gpuplan.planner.money.gpus_in_use import GpusInUse
-from gpuplan.planner.money.price_book import Prices, check_pools, pools_in_force
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 
 

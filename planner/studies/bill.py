@@ -29,6 +29,7 @@ from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
 from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
+from gpuplan.planner.money.book_types import unused_pools
 from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import (
     BilledRuns,
@@ -48,7 +49,7 @@ from gpuplan.planner.money.invoices import (
     write_book,
 )
 from gpuplan.planner.money.ledger import ledger
-from gpuplan.planner.money.price_book import Prices, unused_pools
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.bill_delays import (

@@ -14,10 +14,11 @@ from gpuplan.analysis.prices.contracts import OWNED, make_contracts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end
+from gpuplan.planner.money.book_types import unused_pools
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.held_runs import months_of, months_without_dates
-from gpuplan.planner.money.price_book import Prices, unused_pools
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.requests.size import SizeRequest

@@ -140,7 +140,7 @@ class WasteTable:
     @property
     def has_states(self) -> bool:
         """Whether the log says of any job that held GPUs how it ended."""
-        return self.stateless()[0] < np.count_nonzero(self.held > 0)
+        return self.stateless()[0] < int(np.count_nonzero(self.held > 0))
 
     def stateless(self) -> tuple[int, float]:
         """Return the jobs of which the log has no state, and the GPU-hours that they held."""
