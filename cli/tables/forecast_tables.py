@@ -49,7 +49,7 @@ def _lending(results: ForecastResults, low_hours: int) -> str:
     capacity = sum(loan.capacity_gpus for loan in loans)
     of = f"{show_count(capacity)} GPUs"
     if loans[0].capacity_from == PEAK:
-        of_each = " of each type" if loans[0].pool != ALL else ""
+        of_each = " of each" if loans[0].pool != ALL else ""
         of += f" (the most{of_each} in use at once so far; --cluster for another number)"
     elif len(loans) < len(results.series) and loans[0].pool != ALL:
         of += f" ({listed([loan.pool for loan in loans])} alone, as in --cluster)"
