@@ -520,6 +520,28 @@ def test_gpus_that_may_be_several_types_are_refused(gpuplan, variants, more, wor
     assert code == 2 and said in " ".join(err.split()), err
 
 
+def test_a_bill_of_a_part_says_that_it_has_all_contracts(gpuplan, tmp_path, variants):
+    log = write_trace(
+        tmp_path / "m.parquet", [30 * DAY * month for month in range(5)], [20 * DAY] * 5, [2.0] * 5,
+        gpu_type=["A100-80GB"] * 5, user=["ann"] * 5,
+    )  # fmt: skip
+    for words in (("bill", log), ("forecast", log, "--spend")):
+        words = (*words, "--contracts", variants[1], "--full")
+        code, _, err = gpuplan(*words, "--where", "num_gpus >= 1")
+        assert code == 0 and "all GPUs owned or committed are billed, also those that" in err
+        assert "all GPUs owned" not in gpuplan(*words)[2]
+
+
+def test_a_pool_of_several_types_of_the_log_is_refused_in_every_study(gpuplan, tmp_path):
+    rows = [0.0, 24 * HOUR], [24 * HOUR] * 2, [2.0, 2.0]
+    log = write_trace(tmp_path / "v.parquet", *rows, gpu_type=["A100-80GB", "A100-40GB"])
+    words = ("--owned", "A100=2", "--price", "1")
+    for command, *more in (("bill",), ("size", "--commit", "0.9"), ("plan", "--commit", "0.9")):
+        code, _, err = gpuplan(command, log, *words, *more)
+        text = " ".join(err.split())
+        assert code == 2 and "A100 is A100-" in text and "in the log next: name each" in text, text
+
+
 def test_owned_gpus_of_no_job_are_said(gpuplan, variants):
     log, book = variants
     code, _, err = gpuplan("bill", log, "--contracts", book, "--owned", "V100=2")

@@ -15,6 +15,7 @@ from gpuplan.analysis.job_table.gpu_names import (
     same_gpu,
 )
 from gpuplan.analysis.prices.contracts import OWNED, Contracts, PaidPool, make_contracts
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import PriceRequest
 
 
@@ -45,13 +46,15 @@ def with_options(book: Contracts, request: PriceRequest) -> Contracts:
 
 
 def check_pools(book: Contracts, log_types: Sequence[str]) -> None:
-    """Refuse a pool whose GPUs may be a type of a log that has another name in the book.
+    """Refuse a pool whose GPUs may be several types of a log, or one with another name in the book.
 
-    Such a pool would be paid for as GPUs of one more type, on which no job runs.
+    The latter would be paid for as GPUs of one more type, on which no job runs.
 
     Raises:
-        UsageError: the pool's name stands for a type of the log, and so does a name of its own.
+        UsageError: the pool's name stands for several types of the log, or for one that has a name
+            of its own.
     """
+    match_types([pool.gpu_type for pool in book.pools], log_types, book.option, apart=True)
     means = match_types(book.gpu_types, log_types, book.option)
     for name in dict.fromkeys(pool.gpu_type for pool in book.pools):
         alike = [log_type for log_type in means if log_type and same_gpu(name, log_type)]
@@ -89,6 +92,23 @@ def unused_pools(
         if unused:
             notes.append(f"{option}: no job of the log is on {listed(unused, 6)}")
     return notes
+
+
+def pool_notes(
+    request: PriceRequest, book: Contracts, log_types: Sequence[str | None], jobs: Selection
+) -> list[str]:
+    """Return what to know of GPUs that a bill pays for and that perhaps none of its jobs can use.
+
+    Raises `UsageError` as `unused_pools`.
+    """
+    if jobs.where is None and jobs.sample is None:
+        return unused_pools(request, book, log_types)
+    if not book.pools:
+        return []
+    return [
+        "all GPUs owned or committed are billed, also those that the selected jobs cannot use; "
+        "without --where and --sample idle is what no job used"
+    ]
 
 
 def pools_in_force(book: Contracts, gpu_type: str, at_us: int) -> list[PaidPool]:

@@ -29,7 +29,7 @@ from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
 from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
-from gpuplan.planner.money.book_types import unused_pools
+from gpuplan.planner.money.book_types import pool_notes
 from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import (
     BilledRuns,
@@ -316,15 +316,7 @@ def _unused_notes(request: BillRequest, prices: Prices, types: Sequence[str | No
     for name, entry in in_book.items():
         if name and entry is not None:
             notes.append(f"--price of {name} is not used: {book.option} has one")
-    is_whole = request.jobs.where is None and request.jobs.sample is None
-    if is_whole:
-        notes += unused_pools(request.prices, book, types)
-    if book.pools and not is_whole:
-        notes.append(
-            "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
-            " without --where and --sample idle is what no job used"
-        )
-    return notes
+    return [*notes, *pool_notes(request.prices, book, types, request.jobs)]
 
 
 def _warnings(

@@ -21,6 +21,7 @@ from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillMonth
 from gpuplan.planner.money.bill_table import BilledPeriod, month_rows
+from gpuplan.planner.money.book_types import pool_notes
 from gpuplan.planner.money.held_runs import (
     MONTH_US,
     BilledRuns,
@@ -140,7 +141,10 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
         drift_per_month=float(np.expm1(monthly_drift(use, last))) if DRIFT in able else None,
         history=tuple(_history(request.by, runs, calendar, entries, book)),
     )
-    notes = prices.unmatched_note(entries.gpu_types)
+    notes = (
+        *prices.unmatched_note(entries.gpu_types),
+        *pool_notes(spending.prices, prices.book, runs.runs.gpu_types, request.jobs),
+    )
     return Answer(
         request=request,
         results=results,

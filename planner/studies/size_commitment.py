@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, name_in
 from gpuplan.analysis.prices.contracts import OWNED, make_contracts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
@@ -134,13 +134,9 @@ def _with_owned(prices: Prices, request: SizeRequest) -> Prices:
     """
     book, pools = prices.book, list(prices.book.pools)
     for owned in request.prices.owned:
-        replaced = [
-            pool
-            for pool in prices.book.pools
-            if pool.market == OWNED and same_gpu(owned.gpu_type, pool.gpu_type)
-        ]
+        name = name_in(owned.gpu_type, book.gpu_types, "--owned", book.option)
+        replaced = [p for p in book.pools if p.market == OWNED and p.gpu_type == name]
         usd = owned.usd_per_gpu_h or max((pool.usd_per_gpu_h for pool in replaced), default=0)
-        name = replaced[0].gpu_type if replaced else owned.gpu_type
         pools = [pool for pool in pools if pool not in replaced]
         pools.append(replace(owned, gpu_type=name, usd_per_gpu_h=Fraction(usd)))
     made = make_contracts(pools, list(book.prices), inputs=book.inputs, option=book.option)
