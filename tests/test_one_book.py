@@ -150,7 +150,7 @@ def test_the_warning_of_a_mixed_log_says_what_works(gpuplan, tmp_path):
     )
     prices = ("--price", "A100=2,H100=4", "--no-replay")
     code, _, err = gpuplan("pareto", log, *prices)
-    assert code == 0 and "planned here as one type at $2.5 per GPU-hour" in " ".join(err.split())
+    assert code == 0 and "planned here as one type at $2.50 per GPU-hour" in " ".join(err.split())
     assert "--where \"gpu_type = 'A100'\" one type" in " ".join(err.split())
     for hint in (("--gpu", "A100", "--gpu", "H100=2"), ("--where", "gpu_type = 'A100'")):
         code, _, err = gpuplan("pareto", log, *prices, *hint)

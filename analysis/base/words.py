@@ -35,8 +35,16 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(shortened(name, MOST_OF_A_NAME) for name in names[:most]) + more
 
 
-def price_text(usd: float) -> str:
-    """Return the price of a GPU-hour: cents, more digits where it has them, none if they are 0."""
+def price_text(usd: float, digits: int = 4) -> str:
+    """Return the price of a GPU-hour: cents, more digits where it has them, none if they are 0.
+
+    Args:
+        usd: the price.
+        digits: that are significant where it is not in whole cents, as a mean is.
+    """
     if usd == round(usd):
         return f"{usd:,.0f}"
-    return f"{usd:,.2f}" if isclose(usd, round(usd, 2)) else f"{usd:,.4g}"
+    rounded = usd if isclose(usd, round(usd, 2)) else float(f"{usd:.{digits}g}")
+    if isclose(rounded, round(rounded, 2)):
+        return f"{rounded:,.2f}"
+    return f"{rounded:,.{digits}g}"

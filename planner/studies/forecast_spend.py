@@ -13,7 +13,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, time_of
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, price_text
 from gpuplan.analysis.forecast.demand import is_series
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.prices.contracts import Contracts
@@ -268,8 +268,8 @@ def _changes_ahead(use: RecordedUse) -> Iterator[str]:
     for name in use.gpu_types:
         for price in use.book.prices_of(name):
             if begin <= price.from_us < end:
-                usd, day = float(price.usd_per_gpu_h), _day(price.from_us, use.zone)
-                texts.append((price.from_us, f"{name} costs ${usd:,.4g} per GPU-hour from {day}"))
+                usd, day = price_text(float(price.usd_per_gpu_h)), _day(price.from_us, use.zone)
+                texts.append((price.from_us, f"{name} costs ${usd} per GPU-hour from {day}"))
     return (text for _, text in sorted(texts))
 
 
