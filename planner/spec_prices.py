@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.price_book import Prices
@@ -131,7 +131,7 @@ def book_price(
             hours = {str(gpu): 1.0}
         if CLOUD in usual and CLOUD not in settings:
             usd = settings[CLOUD] = _mean(prices, hours)
-            notes[f"conventional price: ${usd:.4g} per GPU-hour, of the price book"] = None
+            notes[f"conventional price: ${price_text(usd)} per GPU-hour, of the price book"] = None
         if not looked_up:
             if SERVERLESS_USD in usual and SERVERLESS_USD not in settings:
                 settings[SERVERLESS_USD] = _mean_of_kind(prices, hours, "serverless")

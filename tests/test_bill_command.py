@@ -532,3 +532,19 @@ def test_months_of_a_trace_of_another_zone_are_said_to_be_utc(gpuplan, tmp_path)
     code, out, err = gpuplan("bill", trace, "--price", "1", "--time-zone", zone)
     assert code == 0 and note not in err and "2025-12" not in out
     assert note not in gpuplan("bill", log, "--price", "1", "--time-zone", zone)[2]
+
+
+@pytest.mark.parametrize("words", [("bill",), ("forecast", "--spend")])
+def test_a_log_that_is_not_there_is_said_before_a_price_that_is_not(gpuplan, tmp_path, words):
+    command, *options = words
+    code, _, err = gpuplan(command, tmp_path / "nofile.csv", *options)
+    assert code == 3 and "nofile.csv: no such file" in err
+    log = write_trace(tmp_path / "t.parquet", [0.0, 10.0], [10.0, 10.0])
+    code, _, err = gpuplan(command, log, *options)
+    assert code == 2 and "no price: say what a GPU-hour costs" in err
+
+
+def test_hours_above_a_cluster_are_written_in_full(gpuplan, tmp_path):
+    log = write_trace(tmp_path / "t.parquet", [0.0, 0.0], [646 * 3600.0] * 2, [2.0, 1.0])
+    _, _, err = gpuplan("bill", log, "--price", "1", "--cluster", "2")
+    assert "more than the 2 of --cluster, for 646 h" in err

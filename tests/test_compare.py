@@ -255,7 +255,7 @@ def test_what_more_money_buys(gpuplan, tmp_path):
     # per job. Two at $9: nobody waits.
     trace = write_trace(tmp_path / "t.parquet", [0, 10], [100.0, 600.0])
     one, two = "fifo:gpus=1,usd_per_gpu_h=1.8", "fifo:gpus=2,usd_per_gpu_h=9"
-    cheap = "On 1 GPU ($1,310 a month busy or not, at $1.8 per GPU-hour), "
+    cheap = "On 1 GPU ($1,310 a month busy or not, at $1.80 per GPU-hour), "
     for policies, message in (
         ((one,), f"{cheap}{one} takes 6.58 min per job (P95 wait 85.5 s)."),
         (

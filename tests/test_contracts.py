@@ -86,6 +86,7 @@ def test_the_book_of_an_instant_has_what_is_in_force_then(tmp_path):
     ("old", "new", "said"),
     [
         ("gpus = 32", "gpus = 0", "contracts.toml:3: column 'gpus': found 0"),
+        ("gpus = 32", 'gpus = "32"', "column 'gpus': found '32'; expected a whole number of GPUs"),
         ("gpus = 32", "gpus = 1.5", "contracts.toml:3: column 'gpus': found 1.5"),
         ("gpus = 32\n", "", "contracts.toml:1: [[commitment]] has no 'gpus'"),
         ("= 0.90", "= -1", "contracts.toml:4: column 'usd_per_gpu_h': found -1"),

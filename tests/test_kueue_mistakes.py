@@ -92,6 +92,10 @@ def test_amounts_and_levels_that_are_none(tmp_path):
     change = read_quota_change("set", "clusterqueue.team-a-cq.nominalQuota=1e99")
     with pytest.raises(UsageError, match="found '1e99', expected an amount up to"):
         change.changed(site)
+    for value in ("9999999999", "+10000000"):
+        change = read_quota_change("set", f"clusterqueue.team-a-cq.nominalQuota={value}")
+        with pytest.raises(UsageError, match="expected a number of GPUs up to 10,000,000"):
+            change.changed(site)
     less = read_quota_change("set", "clusterqueue.team-a-cq.nominalQuota=-3").changed(site)[0]
     group = less.tables["clusterqueue"]["team-a-cq"]["resourceGroups"][0]
     assert group["flavors"][0]["resources"][0]["nominalQuota"] == "5"

@@ -150,7 +150,7 @@ def test_the_warning_of_a_mixed_log_says_what_works(gpuplan, tmp_path):
     )
     prices = ("--price", "A100=2,H100=4", "--no-replay")
     code, _, err = gpuplan("pareto", log, *prices)
-    assert code == 0 and "planned here as one type at $2.5 per GPU-hour" in " ".join(err.split())
+    assert code == 0 and "planned here as one type at $2.50 per GPU-hour" in " ".join(err.split())
     assert "--where \"gpu_type = 'A100'\" one type" in " ".join(err.split())
     for hint in (("--gpu", "A100", "--gpu", "H100=2"), ("--where", "gpu_type = 'A100'")):
         code, _, err = gpuplan("pareto", log, *prices, *hint)
@@ -436,3 +436,113 @@ def test_a_price_for_purchase_plans_names_its_option_here(gpuplan, log, words, e
     code, _, err = gpuplan("bill", log, *words)
     assert code == 2
     assert f"expected {expected}" in err and next_step in err
+
+
+@pytest.mark.parametrize("study", [study for study in STUDIES if study != "bill"])
+def test_today_of_a_part_has_no_contracts_of_other_types(gpuplan, tmp_path, book, study):
+    """An H100 at $4 all the time; the A100 owned is of the jobs that are left out."""
+    log = write_trace(
+        tmp_path / "p.parquet", [0.0, 0.0, DAY], [2 * DAY, DAY, DAY], num_gpus=[2.0, 1.0, 1.0],
+        queue_s=[0.0] * 3, gpu_type=["A100", "H100", "H100"],
+    )  # fmt: skip
+    part = ("--where", "gpu_type = 'H100'", "--contracts", book)
+    results = command_results(gpuplan, study, log, *STUDIES[study], *part)
+    assert results["today"]["usd_per_month"] == pytest.approx(4.0 * 730.5)
+    if study == "size":  # a budget is over the owned GPUs of these types alone
+        words = ("--budget", "$3000/month", "--speedup", "power:0.8", "--holdout", "0")
+        plan = command_results(gpuplan, "plan", log, *part, *words)
+        assert {row["gpu_type"] for row in plan["markets"]} == {"H100"}
+
+
+VARIANT_BOOK = """
+[[owned]]
+gpu_type = "A100-80GB"
+gpus = 1
+usd_per_gpu_h = 0.5
+
+[[price]]
+gpu_type = "A100-80GB"
+kind = "on_demand"
+usd_per_gpu_h = 2.0
+"""
+
+
+@pytest.fixture
+def variants(tmp_path):
+    """Return a log of two A100-80GB for 48 h, and a book under that name."""
+    path = tmp_path / "book.toml"
+    path.write_text(VARIANT_BOOK)
+    rows = [0.0, 24 * HOUR], [24 * HOUR] * 2, [2.0, 2.0]
+    types = {"gpu_type": ["A100-80GB"] * 2}
+    return write_trace(tmp_path / "v.parquet", *rows, **types), path
+
+
+def test_typed_gpus_are_those_that_the_book_has_under_a_longer_name(gpuplan, variants):
+    log, book = variants
+    words = ("--contracts", book)
+    bills = [
+        command_results(gpuplan, "bill", log, *words, "--owned", f"{name}=2@0.25")
+        for name in ("A100", "A100-80GB", "a100-80")
+    ]
+    assert bills[0] == bills[1] == bills[2]
+    (row,) = bills[0]["gpu_types"]
+    assert row["gpu_type"] == "A100-80GB"
+    assert row["usd_per_month"] == pytest.approx(2 * 0.25 * 730.5)
+    plans = [
+        command_results(gpuplan, "plan", log, *words, "--owned", f"{name}=2", "--holdout", "0")
+        for name in ("A100", "A100-80GB")
+    ]
+    assert plans[0] == plans[1]
+    owned = next(row for row in plans[0]["markets"] if row["name"] == "owned")
+    assert (owned["gpu_type"], owned["gpus"]) == ("A100-80GB", 2)
+    commits = [
+        command_results(gpuplan, "bill", log, *words, "--commit", f"{name}=1@1.0")
+        for name in ("A100", "A100-80GB")
+    ]
+    assert commits[0] == commits[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "words", "said"),
+    [
+        ("A100-40GB", ("--owned", "A100=2"), "--owned: A100 may be A100-80GB or A100-40GB of"),
+        ("A100", ("--by", "gpu_type"), "A100 may be the A100-80GB of the log, which has an entry"),
+        ("T4", ("--owned", "BANANA=2"), "--owned BANANA: no job of the log is on it"),
+        ("T4", ("--on-demand", "A100=1"), "two prices of A100-80GB"),
+    ],
+)
+def test_gpus_that_may_be_several_types_are_refused(gpuplan, variants, more, words, said):
+    log, book = variants
+    pool = f'[[owned]]\ngpu_type = "{more}"\ngpus = 1\n'
+    price = f'[[price]]\ngpu_type = "{more}"\nkind = "on_demand"\nusd_per_gpu_h = 1.0\n'
+    book.write_text(VARIANT_BOOK + pool + price)
+    code, _, err = gpuplan("bill", log, "--contracts", book, *words)
+    assert code == 2 and said in " ".join(err.split()), err
+
+
+def test_a_bill_of_a_part_says_that_it_has_all_contracts(gpuplan, tmp_path, variants):
+    log = write_trace(
+        tmp_path / "m.parquet", [30 * DAY * month for month in range(5)], [20 * DAY] * 5, [2.0] * 5,
+        gpu_type=["A100-80GB"] * 5, user=["ann"] * 5,
+    )  # fmt: skip
+    for words in (("bill", log), ("forecast", log, "--spend")):
+        words = (*words, "--contracts", variants[1], "--full")
+        code, _, err = gpuplan(*words, "--where", "num_gpus >= 1")
+        assert code == 0 and "all GPUs owned or committed are billed, also those that" in err
+        assert "all GPUs owned" not in gpuplan(*words)[2]
+
+
+def test_a_pool_of_several_types_of_the_log_is_refused_in_every_study(gpuplan, tmp_path):
+    rows = [0.0, 24 * HOUR], [24 * HOUR] * 2, [2.0, 2.0]
+    log = write_trace(tmp_path / "v.parquet", *rows, gpu_type=["A100-80GB", "A100-40GB"])
+    words = ("--owned", "A100=2", "--price", "1")
+    for command, *more in (("bill",), ("size", "--commit", "0.9"), ("plan", "--commit", "0.9")):
+        code, _, err = gpuplan(command, log, *words, *more)
+        text = " ".join(err.split())
+        assert code == 2 and "A100 is A100-" in text and "in the log next: name each" in text, text
+
+
+def test_owned_gpus_of_no_job_are_said(gpuplan, variants):
+    log, book = variants
+    code, _, err = gpuplan("bill", log, "--contracts", book, "--owned", "V100=2")
+    assert code == 0 and "--owned: no job of the log is on V100" in err

@@ -66,7 +66,7 @@ def test_tables_and_picture_of_a_mix(gpuplan, newtrace, tmp_path):
     text = " ".join(out.split())
     assert "You need at least $" in text and "more money buys nothing" in text
     assert "In replay, $40.00/h" in text
-    assert "$0.4 per RTX2080Ti-hour (--price)" in text
+    assert "$0.40 per RTX2080Ti-hour (--price)" in text
     assert "Replayed at recorded arrivals" in text
     assert max(map(len, out.splitlines())) <= 100
     assert "dollars an hour on average" in picture.read_text()

@@ -100,6 +100,60 @@ def test_time_limits_of_slurm_are_the_thresholds(gpuplan, tmp_path):
             assert tiers["gpu-containers"] is None
 
 
+def test_containers_of_each_threshold_have_their_own_peak(gpuplan, tmp_path):
+    """Two thresholds in one plan: the limit of each is the most that its own jobs hold."""
+    run_s = [3000.0, *[50.0] * 20, 3000.0, *[250.0] * 10] * 40
+    submit = [HOUR * hour for hour in range(40) for _ in range(32)]
+    label = [*"a" * 21, *"b" * 11] * 40
+    trace = write_trace(tmp_path / "t.parquet", submit, run_s, job_class=label)
+    words = ("--commit", "1", "--serverless", "3", "--slower", "4x", "--export", "slurm")
+    results = results_of(gpuplan, trace, *words, "-o", tmp_path / "o")
+    site = SiteDocument()
+    site.merge(read_slurm_conf(tmp_path / "o" / "plan.conf"))
+    site.merge(read_dump(tmp_path / "o" / "qos.txt"))
+    site.settle()
+    tiers = {
+        name: qos.GrpTRES.value
+        for name, qos in site.settings.qos.items()
+        if name.startswith("gpu-containers")
+    }
+    whole = gpus_of(results, "", "serverless")
+    assert len(tiers) > 1 and all(0 < gpus <= whole for gpus in tiers.values())
+    assert sum(tiers.values()) >= whole  # their peaks need not be at one time
+    assert max(tiers.values()) < whole
+
+
+@pytest.mark.parametrize("kind", ["slurm", "kueue"])
+def test_pools_of_an_export_are_those_of_the_plan(gpuplan, trace, tmp_path, kind):
+    """More GPUs under today's commitments than the plan has are said, and in no limit."""
+    book = tmp_path / "book.toml"
+    book.write_text(
+        '[[commitment]]\ngpu_type = "A100"\ngpus = 26\nusd_per_gpu_h = 0.9\n'
+        "from = 2020-01-01\nuntil = 2099-06-01\n"
+        '[[price]]\ngpu_type = "A100"\nkind = "on_demand"\nusd_per_gpu_h = 1.0\n'
+        '[[price]]\ngpu_type = "T4"\nkind = "on_demand"\nusd_per_gpu_h = 0.5\n'
+    )
+    words = ("--contracts", book, "--export", kind, "-o", tmp_path / "out")
+    results = results_of(gpuplan, trace, *words)
+    committed = gpus_of(results, "A100", "committed", "gpus")
+    peak = committed + gpus_of(results, "A100", "on_demand")
+    assert 0 < committed < 26 and peak == 27
+    said = f"the plan commits to {committed:.0f}, and 26 until 2099-06-01 run on"
+    if kind == "slurm":
+        assert said in (tmp_path / "out" / "plan.conf").read_text()
+        assert f"a100|1000|gres/gpu={peak:.0f}|" in (tmp_path / "out" / "qos.txt").read_text()
+        return
+    items = json.loads((tmp_path / "out" / "kueue.json").read_text())["items"]
+    quotas = Counter()
+    for item in items:
+        for group in item["spec"].get("resourceGroups", []):
+            for flavor in group["flavors"]:
+                quotas[flavor["name"]] += flavor["resources"][0]["nominalQuota"]
+    assert quotas["a100-pool"] == committed and quotas["a100-on-demand"] == peak - committed
+    (notes,) = (i["metadata"]["annotations"] for i in items if i["kind"] == "Cohort")
+    assert said in notes["gpuplan.io/commitments-that-run-on"]
+
+
 @pytest.mark.compiled
 def test_whatif_replays_the_exported_site(gpuplan, tmp_path):
     site = Path(str(files("gpuplan.sample_traces"))) / "slurm_site"

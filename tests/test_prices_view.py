@@ -203,8 +203,28 @@ def test_the_headline_says_the_price_now_and_the_mean_with_its_time(gpuplan, tmp
     assert code == 0 and "Cheapest by latest price: H100 at $2 per GPU-hour" in said
     mean = (10 * 3 + 5 * 2) / 15
     assert f"${mean:.3g} in the mean from 2026-01-01 to 2026-01-16" in said
-    assert "Prices (US dollars per GPU-hour; means until 2026-01-16)" in said
+    assert "Prices (US dollars per GPU-hour; means in time until 2026-01-16)" in said
     assert "median" not in said and "2.5" not in said
+
+
+def test_columns_say_what_they_are_of_and_split_tables_tell_their_rows_apart(gpuplan, tmp_path):
+    """Quartiles of snapshots are of rows, means in time; the second part has the provider too."""
+    source = tmp_path / "p.csv"
+    rows = ["timestamp,provider,gpu_type,region,kind,price_usd_per_gpu_hour"]
+    rows += [
+        f"2026-01-{day}T00:00:00Z,provider-{name},A100-80GB,us,on_demand,{usd}"
+        for name, last in (("northeast", "05"), ("southeast", "09"), ("southwest", "11"))
+        for day, usd in (("01", 3.0), (last, 2.0))
+    ]
+    rows.append("2026-02-01T00:00:00Z,provider-northeast,L4,us,on_demand,0.5")
+    source.write_text("\n".join(rows))
+    code, out, err = gpuplan("prices", source, "-o", tmp_path / "t.parquet")
+    assert code == 0 and "P25-P75 of" in out and "rows" in out  # the header is folded
+    heads = [line for line in out.splitlines() if line.startswith(" GPU ")]
+    assert len(heads) > 1 and all("provider" in head for head in heads)
+    assert "--sampling change" in err and "A100-80GB" in err
+    code, out, err = gpuplan("prices", source, "--sampling", "change", "-o", tmp_path / "c.parquet")
+    assert code == 0 and "P25-P75 of" not in out and "--sampling" not in err
 
 
 def test_prices_of_a_dollar_and_ten_cents_are_said_in_cents(gpuplan, tmp_path):

@@ -131,6 +131,8 @@ GROUP = ("spec", "resourceGroups", 0)
          "'8GPU', expected an amount such as 8"),
         (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "nominalQuota", value="7.5"),
          "flavor default, nvidia.com/gpu: nominalQuota is 7.5; expected a whole number of GPUs"),
+        (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "nominalQuota", value="9999999999"),
+         "nominalQuota is 9,999,999,999; expected a number of GPUs up to 10,000,000"),
         (changed("b-cq", *GROUP, "flavors", 0, "resources", 0, "lendingLimit", value="500m"),
          "lendingLimit is 0.5; expected a whole number of GPUs"),
         (changed("a-cq", *GROUP, "flavors", 0, "resources", 0, "borrowingLimit", value="-1"),

@@ -148,7 +148,7 @@ def test_a_damaged_entry_is_made_again(gpuplan, plan, ran, damage):
 
 def test_a_log_is_ingested_once_and_named_the_same_wherever_the_cache_is(gpuplan, log, ran):
     outputs = []
-    for cache in ("a", "b", "a"):
+    for cache in ("a", "кэш é", "a"):
         code, _, err = gpuplan("run", log, "--cache", log.parent / cache)
         assert code == 0, err
         assert "warning: ingest: 1 row cannot be used" in err

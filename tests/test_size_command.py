@@ -178,8 +178,16 @@ def test_a_commitment_with_its_two_extremes(gpuplan, lab, two_types):
         (("--gpus", "8", "--growth=-100%"), 2, "more than -100%"),
         (("--gpus", "8", "--ci", "30"), 2, "--ci must be between 50 and 99.9"),
         (("--gpus", "8", "--price", "A100=1"), 2, "name no GPU type have no price"),
-        (("--commit", "A100=1", "--on-demand", "2"), 2, "--commit: jobs that name no GPU type"),
-        (("--commit", "1", "--on-demand", "A100=2"), 2, "--on-demand: jobs that name no GPU"),
+        (
+            ("--commit", "A100=1", "--on-demand", "2"),
+            2,
+            "--commit A100: the log names no GPU types",
+        ),
+        (
+            ("--commit", "1", "--on-demand", "A100=2"),
+            2,
+            "--on-demand A100: the log names no GPU types",
+        ),
     ],
 )
 def test_what_cannot_be_answered_is_said(gpuplan, lab, words, code, message):

@@ -254,14 +254,63 @@ def test_the_picture_has_a_curve_for_each_type(gpuplan, log, contracts, tmp_path
         (("--contracts", "C", "--growth", "20%:10%"), "expected LOW:HIGH"),
         (("--contracts", "C", "--growth=-100%:10%"), "more than -100%"),
         (("--contracts", "C", "--gpus", "8", "--growth", "0%:10%"), "a range is for a commitment"),
-        (("--contracts", "C", "--commit", "H100=1"), "A100-80GB has no price, only H100"),
+        (("--contracts", "C", "--commit", "H100=1"), "--commit H100: no job of the log is on H100"),
         (("--contracts", "C", "--where", "gpu_type = 'T4'"), "no commitment is in force"),
+        (
+            ("--contracts", "C", "--commit", "A100=1.0", "--commit", "A100-80GB=1.1"),
+            "--commit A100: may be the A100-80GB of the log, which --commit names too",
+        ),
+        (("--on-demand", "2", "--price", "2"), "say what waits you accept"),
+        (("--gpus", "8", "--on-demand", "2", "--price", "2"), "a commitment needs both prices"),
     ],
 )
 def test_what_cannot_be_answered_is_said(gpuplan, log, contracts, words, message):
     words = [contracts if word == "C" else word for word in words]
     code, _, err = gpuplan("size", log, *words)
     assert code == 2 and message in " ".join(err.split()), err
+
+
+def test_on_demand_prices_may_be_of_a_list_as_in_plan(gpuplan, log):
+    """`--price` and `--prices` say what is rented, as in `gpuplan plan`."""
+    commit = ("--commit", "A100-80GB=0.9")
+    typed = answer(gpuplan, log, *commit, "--on-demand", "A100-80GB=1.5")["commitment"]
+    priced = answer(gpuplan, log, *commit, "--price", "A100-80GB=1.5,T4=0.3")["commitment"]
+    assert typed == priced and typed["on_demand_usd_per_gpu_h"] == 1.5
+    table = answer(gpuplan, log, *commit, "--prices", "builtin")["commitment"]
+    plan = command_results(
+        gpuplan, "plan", log, *commit, "--prices", "builtin", "--holdout", "0", "--levers",
+        "commitment",
+    )  # fmt: skip
+    rented = next(row for row in plan["markets"] if row["name"] == "on_demand")
+    usd_per_gpu_h = rented["usd_per_month"] / rented["mean_gpus"] / 730.5
+    assert table["on_demand_usd_per_gpu_h"] == pytest.approx(usd_per_gpu_h)
+
+
+def test_all_types_that_a_cluster_lacks_are_named(gpuplan, tmp_path):
+    log = write_trace(
+        tmp_path / "t.parquet", [0, 0, 0], [HOUR_S] * 3, num_gpus=[1] * 3,
+        gpu_type=["A100-80GB", "T4", "L4"], queue_s=[0.0] * 3,
+    )  # fmt: skip
+    code, _, err = gpuplan("size", log, "--gpus", "4", "--price", "1", "--cluster", "A100=4")
+    assert code == 2 and "the log also has jobs on T4, L4" in err
+
+
+def test_today_is_of_the_types_to_commit_to(gpuplan, log):
+    words = ("--commit", "A100-80GB=0.9", "--on-demand", "A100-80GB=1.5")
+    code, out, err = gpuplan("size", log, *words)
+    text = " ".join(out.split())
+    assert code == 0, err
+    # 2 all the time and 2 more in 10 of 61 days, without the T4
+    assert "2.33 A100-80GB (peak 4) held on average" in text and "T4" not in text
+
+
+def test_owned_gpus_that_are_enough_are_no_bill_of_nothing(gpuplan, log):
+    words = ("--commit", "0.9", "--on-demand", "1.5", "--where", "gpu_type = 'A100-80GB'")
+    code, out, err = gpuplan("size", log, *words, "--owned", "A100-80GB=9")
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert "Commit to none: the 9 GPUs that you own are enough" in text
+    assert "$0.00 a month" not in text
 
 
 def test_owned_gpus_that_no_job_uses_are_named(gpuplan, log, contracts):

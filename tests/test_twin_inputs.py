@@ -211,6 +211,34 @@ def test_a_log_of_swf(tmp_path):
     assert (row["user"], row["account"], row["partition"], row["gpus"]) == ("3", "2", "8", 4)
 
 
+@pytest.mark.compiled
+def test_a_plain_table_of_jobs_is_calibrated_as_its_trace_is(gpuplan, tmp_path):
+    """What `size` says of a CSV, to calibrate it, works on that very file."""
+    log, trace = tmp_path / "jobs.csv", tmp_path / "t.parquet"
+    rows = ["job_id,user,submit_time,queue_s,duration_s,num_gpus"]
+    rows += [
+        f"j{i},u{i % 3},2026-01-{1 + i // 24:02}T{i % 24:02}:00:00Z,{36000 * (i % 2)},3000,4"
+        for i in range(240)
+    ]
+    log.write_text("\n".join(rows))
+    code, out, err = gpuplan("size", log, "--target", "p95_wait <= 10m", "--cluster", "64")
+    assert code == 0 and "gpuplan calibrate LOG -o twin.toml" in " ".join(out.split()), err
+    settings = []
+    assert gpuplan("ingest", log, "-o", trace)[0] == 0
+    for name in (log, trace):
+        code, _, err = gpuplan("calibrate", name, "-o", tmp_path / "w.toml")
+        assert code != 0 and "--infer with --cluster" in err
+        twin = tmp_path / f"{name.suffix[1:]}.toml"
+        words = ("--infer", "--cluster", "8x8", "-o", twin)
+        code, _, err = gpuplan("calibrate", name, *words)
+        assert code == 0, err
+        settings.append(twin.read_text().partition("[calibration]")[0])
+    assert settings[0] == settings[1]
+    words = ("--twin", tmp_path / "csv.toml", "--target", "p95_wait <= 10m")
+    code, _, err = gpuplan("size", log, *words)
+    assert code in (0, 4), err
+
+
 def test_what_is_no_log_is_refused(tmp_path):
     (tmp_path / "x.txt").write_text("hello\n")
     with pytest.raises(InputError, match="neither sacct output nor an SWF log"):

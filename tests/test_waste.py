@@ -93,6 +93,30 @@ def test_a_log_without_use_says_that_nothing_is_known(gpuplan, tmp_path):
     assert results["unknown_gpu_h"] == 2
 
 
+@pytest.mark.parametrize(
+    ("states", "jobs", "share"),
+    [
+        (["unknown"] * 3, 0, None),
+        (["completed"] * 3, 0, 0.0),
+        (["completed", "failed", "unknown"], 1, 0.25),
+    ],
+)
+def test_failed_work_is_not_known_without_states(gpuplan, tmp_path, states, jobs, share):
+    path = write_trace(
+        tmp_path / "t.parquet", [0] * 3, [HOUR] * 3, [2.0, 1.0, 1.0],
+        state=pl.Series(states), user=["ann"] * 3,
+    )  # fmt: skip
+    results = answer(gpuplan, str(path))
+    (failed,) = (kind for kind in results["kinds"] if kind["name"] == "failed")
+    assert (failed["jobs"], failed["share"]) == (jobs, share)
+    assert [row["failed_gpu_h"] for row in results["users"]] == [None if share is None else jobs]
+    code, out, err = gpuplan("waste", path)
+    assert code == 0, err
+    text = " ".join(out.split())
+    assert ("not known (the log has no states)" in text) == (share is None)
+    assert ("no state of 1 job (1 GPU-hours)" in err) == (share == 0.25)
+
+
 def test_the_clock_tells_waste_that_others_wait_for_from_the_rest(gpuplan, tmp_path):
     """2 A100 idle for 10 h; a job waits for A100 from hour 4 to 7, others for T4 all along."""
     path = write_trace(

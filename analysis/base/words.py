@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isclose
 
 from gpuplan.analysis.base.errors import shortened
 
@@ -32,3 +33,18 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     """Return the first of many names as one text, and the number of the others."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(shortened(name, MOST_OF_A_NAME) for name in names[:most]) + more
+
+
+def price_text(usd: float, digits: int = 4) -> str:
+    """Return the price of a GPU-hour: cents, more digits where it has them, none if they are 0.
+
+    Args:
+        usd: the price.
+        digits: that are significant where it is not in whole cents, as a mean is.
+    """
+    if usd == round(usd):
+        return f"{usd:,.0f}"
+    rounded = usd if isclose(usd, round(usd, 2)) else float(f"{usd:.{digits}g}")
+    if isclose(rounded, round(rounded, 2)):
+        return f"{rounded:,.2f}"
+    return f"{rounded:,.{digits}g}"

@@ -56,14 +56,14 @@ class TimeAbove:
             cluster: what there is, such as ``the 80 of --cluster``.
         """
         what = f"{gpu_type} GPUs" if gpu_type else "GPUs"
-        hint = ""
+        hint, hours = "", f"{self.hours:,.0f}" if self.hours >= 10 else f"{self.hours:.2g}"
         if self.has_local_times:
             hint = "\n  next: if the log's times are local, --time-zone NAME reads them right"
         elif self.has_gone_nodes:
             hint = "; nodes that are gone are not in the log"
         return (
             f"jobs held up to {self.peak_gpus:,.0f} {what} at once, more than {cluster}, for "
-            f"{self.hours:,.2g} h {self.when}{hint}"
+            f"{hours} h {self.when}{hint}"
         )
 
 

@@ -25,11 +25,11 @@ from gpuplan.analysis.job_table.schema import TRACE_COLUMNS, Provenance
 from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.log_formats.kubernetes_jobs import NO_TYPE, WAIT_HAS_ATTEMPTS
 from gpuplan.analysis.reading.batch import OTHER_DEVICES
-from gpuplan.analysis.reading.inputs import STANDARD_INPUT, Inputs
+from gpuplan.analysis.reading.inputs import Inputs
 from gpuplan.analysis.reading.rejects import rejects_path
 from gpuplan.analysis.reading.times import LOCAL_TIMES
 from gpuplan.analysis.storage.cache import Cache, key_of, usual_folder
-from gpuplan.analysis.storage.files import is_parquet, sha256_of
+from gpuplan.analysis.storage.files import STANDARD_INPUT, is_parquet, sha256_of
 from gpuplan.analysis.storage.temporary import temporary_folder
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace

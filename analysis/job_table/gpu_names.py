@@ -129,6 +129,31 @@ def match_types(
     return name_of
 
 
+def name_in(name: str, names: Iterable[str], option: str, where: str) -> str:
+    """Return the name under which a list has a GPU that a user names; else the user's.
+
+    Args:
+        name: of the user, such as ``A100`` for the ``A100-80GB`` of a price book.
+        names: of the list; one that stands for several GPUs as ``A100`` means any of them.
+        option: what gave the name, for messages.
+        where: where the list stands, for messages.
+
+    Raises:
+        UsageError: the name may mean several names of the list.
+    """
+    distinct = dict.fromkeys(names)
+    if name in distinct:
+        return name
+    alike = [other for other in distinct if same_gpu(name, other)]
+    exact = [other for other in alike if gpu_name(other) == gpu_name(name)] or alike
+    if len(exact) > 1:
+        raise UsageError(
+            f"{option}: {name} may be {' or '.join(exact)} of {where}\n"
+            f"  next: name the one that is meant, such as {exact[0]}"
+        )
+    return exact[0] if exact else name
+
+
 def gpu_names(source: str | pl.Expr) -> pl.Expr:
     """Return the normalized names of a text column; each distinct one is computed once."""
     import polars as pl  # options import this file, and --help loads no polars

@@ -15,9 +15,10 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.job_table.schema import MAX_GPUS
 from gpuplan.analysis.kubernetes.gpus import clean_type, is_gpu, type_of_labels
 from gpuplan.analysis.price_formats.instances import instance_models
-from gpuplan.analysis.quota.amounts import Amount, quantity, units
+from gpuplan.analysis.quota.amounts import Amount, gpus_of, quantity, units
 from gpuplan.analysis.quota.objects import (
     COMMAND,
     SiteObject,
@@ -282,7 +283,16 @@ def _check_groups(path: Path, owner: str, groups: Any) -> None:
 
 
 def _check_whole(path: Path, where: str, flavor: str, resource: ResourceQuota) -> None:
-    """Refuse quotas and limits of parts of a GPU: Kubernetes has none. Raises `InputError`."""
+    """Refuse quotas of more GPUs than a cluster has, and quotas and limits of parts of a GPU.
+
+    Raises `InputError`.
+    """
+    quota = resource.nominalQuota.value
+    if quota * gpus_of(resource.name) > MAX_GPUS:
+        raise InputError(
+            path, f"{where}: flavor {flavor}, {resource.name}: nominalQuota is {float(quota):,.0f}",
+            expected=f"a number of GPUs up to {MAX_GPUS:,.0f}",
+        )  # fmt: skip
     for key in ("nominalQuota", "borrowingLimit", "lendingLimit"):
         amount: Amount | None = getattr(resource, key)
         if amount is not None and is_gpu(resource.name) and amount.value.denominator != 1:

@@ -26,6 +26,7 @@ from gpuplan.analysis.reading.limits import (
 from gpuplan.analysis.reading.rejects import REJECTS, rejects_path
 from gpuplan.analysis.reading.source import Source, copy
 from gpuplan.analysis.storage.files import (
+    STANDARD_INPUT,
     check_writable,
     existing_file,
     is_pipe,
@@ -35,7 +36,6 @@ from gpuplan.analysis.storage.files import (
 )
 from gpuplan.analysis.storage.temporary import temporary_folder
 
-STANDARD_INPUT = Path("-")
 MACOS = "__MACOSX"  # files added by the archiver
 
 

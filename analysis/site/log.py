@@ -31,16 +31,16 @@ from gpuplan.analysis.job_table.schema import (
 )
 from gpuplan.analysis.kubernetes.heads import is_of_kueue, refuse_without_workloads
 from gpuplan.analysis.kubernetes.refusals import COMMANDS, not_kubernetes_json
+from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.format import LogFormat
 from gpuplan.analysis.log_formats.sacct_command import RESOURCES, Needed, refuse_missing
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.slurm_cells import FOREVER_S
 from gpuplan.analysis.log_formats.swf import SWF
 from gpuplan.analysis.reading.batch import CUT_OFF
-from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.storage.files import existing_file, sha256_of
+from gpuplan.analysis.storage.files import STANDARD_INPUT, existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
 TEXT, WHOLE = pl.String(), pl.Int64()
@@ -76,6 +76,8 @@ OF_RUN = {name: kind for name, kind in RUN_FIELDS.items() if name in SCHEDULER_C
 TIMES = ("submit", "eligible", "start", "end")
 LAST_SECOND = 7_258_118_400  # 2200
 LONGEST_S = 20 * FOREVER_S
+FORMATS = (SLURM_FORMAT, SWF, CANONICAL_FORMAT)
+"""Of logs that are read, besides traces."""
 MOST_GPUS = 1_000_000
 MOST_BILLING = 1e12
 UNFINISHED = "still waiting or unfinished at the end of the log"
@@ -196,7 +198,7 @@ def _checked(log: SiteLog) -> SiteLog:
 
 
 def _format_of(head: Head) -> LogFormat:
-    for log_format in (SLURM_FORMAT, SWF):
+    for log_format in FORMATS:
         if log_format.recognizes(head) is not None:
             return log_format
     if (refusal := not_kubernetes_json(head.path, head.data)) is not None:

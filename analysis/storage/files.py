@@ -13,6 +13,7 @@ from gpuplan.analysis.base.errors import InputError, OutputError
 from gpuplan.analysis.base.lookup import nearest
 from gpuplan.analysis.storage.temporary import Held, tempfile_folder, temporary_file
 
+STANDARD_INPUT = Path("-")
 CHUNK_BYTES = 1 << 20
 MOST_LINKS = 40
 LONGEST_PATH = 4096  # of Linux; other systems allow no more characters

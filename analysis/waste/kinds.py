@@ -27,6 +27,8 @@ KINDS = (IDLE, IDLE_ENDS, PARTLY_IDLE, LOW, FAILED)
 UNKNOWN, USED = "unknown", "used"
 FAILED_UNKNOWN = "failed_unknown_gpu_h"
 """Column with the part of the unknown GPU-hours that failed: the log knows states without use."""
+HAS_STATE = "has_state"
+"""Column that tells of which jobs the log has a state: of all others nobody knows what failed."""
 
 COLUMNS = ("job_id", *HISTORY_COLUMNS)
 """Columns of a trace that `kinds_of_waste` reads; `OPTIONAL` where the trace has them."""
@@ -61,8 +63,9 @@ def kinds_of_waste(log: Trace, series: pl.DataFrame | None = None) -> pl.DataFra
     Returns:
         A row per job, in the order of the log: ``job_id``; ``held_gpu_h``; a column `column_of`
         each of `KINDS`, `UNKNOWN` and `USED`, which add up to it; ``failed_unknown_gpu_h``, the
-        part of the unknown that failed; ``is_long_limit``, null without a limit, and
-        ``beyond_limit_gpu_h``, GPU-hours that its limit asks for beyond its run time.
+        part of the unknown that failed; ``has_state``, whether the log says how the job ended;
+        ``is_long_limit``, null without a limit, and ``beyond_limit_gpu_h``, GPU-hours that its
+        limit asks for beyond its run time.
     """
     jobs, arrays = log.jobs, log.arrays()
     held = arrays.gpu_s / HOUR_S
@@ -99,6 +102,7 @@ def kinds_of_waste(log: Trace, series: pl.DataFrame | None = None) -> pl.DataFra
             column_of(UNKNOWN): unknown,
             column_of(USED): left,
             FAILED_UNKNOWN: np.where(is_lost, unknown, 0.0),
+            HAS_STATE: arrays.state != STATES.index("unknown"),
             "is_long_limit": is_long,
             "beyond_limit_gpu_h": beyond,
         }

@@ -14,7 +14,7 @@ from gpuplan.analysis.prices.bands import bands
 from gpuplan.analysis.storage.files import atomic_output, refuse_overwrite
 from gpuplan.cli.app import messages
 from gpuplan.cli.formats.report import StudyView, cells_table, picture, table
-from gpuplan.cli.tables.price_tables import has_changed, market_tables, show_price
+from gpuplan.cli.tables.price_tables import has_changed, market_tables, show_price, snapshot_note
 from gpuplan.planner.studies.prices import prices
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def show(study: Answer[PricesRequest, PricesResults]) -> StudyView:
     return StudyView(
         tables=tuple(tables),
         headline=_headline(view, " and ".join(kept), str(account.output)),
+        notes=snapshot_note(view.offers),
         warnings=(unused,) if account.rows_rejected else (),
         answer=tuple(answer) or None,
         figure=lambda: _figure(price_table, view),

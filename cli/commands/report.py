@@ -13,9 +13,8 @@ import typer
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import DATE_FORMATS, Group, changed_options
-from gpuplan.analysis.reading.inputs import STANDARD_INPUT
 from gpuplan.analysis.storage.cache import chosen_folder, open_cache
-from gpuplan.analysis.storage.files import existing_file, files_named_in
+from gpuplan.analysis.storage.files import STANDARD_INPUT, existing_file, files_named_in
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON

@@ -145,17 +145,32 @@ def people_columns(table: Table) -> list[tuple[int, Column]]:
 
 
 def _that_fit(table: Table, width: int) -> list[list[tuple[int, Column]]]:
-    """Return the columns in groups that fit the width, each led by the first column."""
-    first, *others = people_columns(table)
-    groups, room = [[first]], width - _width(table, first[0])
-    for position, column in others:
+    """Return the columns in groups that fit the width, each led by what tells the rows apart."""
+    columns = people_columns(table)
+    lead = _lead(table, columns, width)
+    left = width - sum(_width(table, position) for position, _ in lead) - GAP * (len(lead) - 1)
+    groups, room = [[*lead]], left
+    for position, column in columns[len(lead) :]:
         needed = GAP + _width(table, position)
-        if needed > room and len(groups[-1]) > 1:
-            groups.append([first])
-            room = width - _width(table, first[0])
+        if needed > room and len(groups[-1]) > len(lead):
+            groups.append([*lead])
+            room = left
         groups[-1].append((position, column))
         room -= needed
     return groups
+
+
+def _lead(table: Table, columns: list[tuple[int, Column]], width: int) -> list[tuple[int, Column]]:
+    """Return the fewest first columns of names whose rows all differ; else the first column."""
+    lead: list[tuple[int, Column]] = []
+    for position, column in columns:
+        lead.append((position, column))
+        if is_numeric(table, position) or sum(_width(table, i) + GAP for i, _ in lead) > width / 2:
+            break
+        names = {tuple(each.text(row[i]) for i, each in lead) for row in table.rows}
+        if len(names) == len(table.rows):
+            return lead
+    return columns[:1]
 
 
 def _width(table: Table, position: int) -> int:

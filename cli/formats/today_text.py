@@ -11,6 +11,7 @@ from gpuplan.cli.formats.units import (
     show_count,
     show_duration,
     show_number,
+    show_price,
     significant,
 )
 
@@ -84,5 +85,5 @@ def today_text(
         usd = show_about_usd(usage.usd_per_month)
         text += f", {usd if precision is None else precision.usd(usage.usd_per_month)} a month"
         if today.price_is_assumed is True and usage.usd_per_gpu_h is not None:
-            text += f" at an assumed ${usage.usd_per_gpu_h:.3g} per GPU-hour"
+            text += f" at an assumed {show_price(usage.usd_per_gpu_h)} per GPU-hour"
     return f"{text}."

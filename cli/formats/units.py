@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from math import ceil, floor, isclose, log10
+from math import ceil, floor, log10
+
+from gpuplan.analysis.base.words import price_text
 
 UNIT_SUFFIX = re.compile(r"_(s|h|usd|gpus|gpu_h)$")
 STATISTIC = re.compile(r"mean|median|min|max|value|low|high|p\d+")
@@ -106,10 +108,8 @@ def show_about_usd(value: float) -> str:
 
 
 def show_price(usd: float) -> str:
-    """Return the price of a GPU-hour: cents, more digits where it has them, none if they are 0."""
-    if usd == round(usd):
-        return f"${usd:,.0f}"
-    return f"${usd:,.2f}" if isclose(usd, round(usd, 2)) else f"${usd:,.4g}"
+    """Return the price of a GPU-hour with its dollar sign, as `price_text`."""
+    return f"${price_text(usd)}"
 
 
 def show_between(low: float, high: float, show: Callable[[float], str]) -> str:

@@ -223,4 +223,5 @@ def _read_by(study: DeclaredStudy, trace: _Trace) -> list[str]:
 
 
 def _inside_json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+    """Return a text as `StudyResult.to_text` writes it: letters beyond ASCII are escaped."""
+    return json.dumps(text)[1:-1]

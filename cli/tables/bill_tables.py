@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import (
     show_duration,
@@ -114,7 +114,7 @@ def types_table(results: BillResults, period: str = "") -> Table:
         "By GPU type",
         results.gpu_types,
         {"gpu_type": "GPU"},
-        Column("usd_per_gpu_h", "$ per GPU-hour", lambda usd: f"{usd:,.4g}"),
+        Column("usd_per_gpu_h", "$ per GPU-hour", price_text),
         {
             "price_source": "price from",
             "gpus": "GPUs" if has_cluster else "",

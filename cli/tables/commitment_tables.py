@@ -152,6 +152,9 @@ def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
     if not plan.committed_gpus:
         names = listed([name for name, _ in commitments(results)], MOST_TYPES)
         none = f"none of {names}" if part else "none"
+        if plan.owned_gpus and not plan.on_demand_peak_gpus:
+            text = f"Commit to {none}: the {plan.owned_gpus:,} GPUs that you own are enough"
+            return f"{text}{_against_today(results, plan)}{_applies_from(results)}."
         above = f" above the {plan.owned_gpus:,} that you own" if plan.owned_gpus else ""
         text = f"Commit to {none}: all on demand{above} costs {show_dollars(other)} a month"
         return f"{text}{_against_today(results, plan)}{_applies_from(results)}."

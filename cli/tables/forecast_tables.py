@@ -49,7 +49,8 @@ def _lending(results: ForecastResults, low_hours: int) -> str:
     capacity = sum(loan.capacity_gpus for loan in loans)
     of = f"{show_count(capacity)} GPUs"
     if loans[0].capacity_from == PEAK:
-        of += " (the most in use so far; --cluster for another number)"
+        of_each = " of each" if loans[0].pool != ALL else ""
+        of += f" (the most{of_each} in use at once so far; --cluster for another number)"
     elif len(loans) < len(results.series) and loans[0].pool != ALL:
         of += f" ({listed([loan.pool for loan in loans])} alone, as in --cluster)"
     last = "hour" if low_hours == 1 else f"{low_hours} hours"

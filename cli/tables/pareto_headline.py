@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import Precision, show_between, show_duration, show_usd
@@ -251,7 +251,7 @@ def on_mix(mix: GpuMix | None, price: Price | None) -> Iterator[str]:
     if price is not None:
         how = f"planned and priced here as {planned}"
         if price.gpu_type is None or not same_gpu(planned, price.gpu_type):
-            how = f"planned here as one type at ${price.usd_per_gpu_h:.3g} per GPU-hour"
+            how = f"planned here as one type at ${price_text(price.usd_per_gpu_h, 3)} per GPU-hour"
     yield (
         f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}, "
         f"{how}; --gpu {planned} --gpu {others[0]}=SPEED plans a mix, "

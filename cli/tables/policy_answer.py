@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpuplan.analysis.base.words import joined
+from gpuplan.analysis.base.words import joined, price_text
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import (
@@ -86,7 +86,7 @@ def _intro(group: Sequence[Row]) -> str:
     if not _is_one_size(group):
         return f"For {'about ' if len(group) > 1 else ''}{cost}, "
     usd = first.get("mean_usd_per_gpu_h")
-    price = "" if usd is None else f" at ${usd:.3g} per GPU-hour"
+    price = "" if usd is None else f" at ${price_text(usd, 3)} per GPU-hour"
     gpus = first["gpus"]
     as_today = first.get(AS_TODAY)
     if as_today is not None:

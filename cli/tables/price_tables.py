@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import show_count
@@ -95,12 +96,14 @@ def _offers(offers: Sequence[Offer]) -> Table:
     saved = any(offer.saving is not None for offer in offers)
     aged = any(offer.age_days for offer in offers)
     ends = {until for until in map(_mean_until, offers) if until}
+    until = f"; means in time until {min(ends)}" if len(ends) == 1 else ""
+    quartiles = _quartiles_header(offers) if dated else ""
 
     def usd(name: str, header: str = "") -> Column:
         return Column(f"{name}_usd_per_gpu_h", header, show_price)
 
     return table(
-        f"Prices (US dollars per GPU-hour{f'; means until {min(ends)}' if len(ends) == 1 else ''})",
+        f"Prices (US dollars per GPU-hour{until})",
         offers,
         *SOURCE,
         usd("latest", "latest"),
@@ -109,11 +112,11 @@ def _offers(offers: Sequence[Offer]) -> Table:
         Column("", "min-max", read=lambda offer: _range(offer, "least", "most")),
         usd("least"),
         usd("most"),
-        Column("", "P25-P75" if dated else "", read=lambda offer: _range(offer, "p25", "p75")),
+        Column("", quartiles, read=lambda offer: _range(offer, "p25", "p75")),
         usd("p25"),
         usd("p75"),
         usd("mean"),
-        usd("period_mean", "mean" if ends else ""),
+        usd("period_mean", "mean in time" if ends else ""),
         Column("", "mean until" if len(ends) > 1 else "", read=_mean_until),
         {"daily_volatility": "day vol." if dated else "", "saving": "saving" if saved else ""},
         Column("age_days", "age (d)" if aged else "", show_count),
@@ -125,6 +128,33 @@ def has_changed(offer: Offer) -> bool:
     """Return whether the price of a source was another one before; a list has no history."""
     is_dated = offer.first is not None and offer.first != offer.period_end
     return is_dated and offer.least_usd_per_gpu_h != offer.most_usd_per_gpu_h
+
+
+def _quartiles_header(offers: Sequence[Offer]) -> str:
+    """Return what quartiles are called: they are of the rows of snapshots, and by time else."""
+    kinds = {offer.sampling for offer in offers if offer.p25_usd_per_gpu_h is not None}
+    of = {"snapshot": "of rows", "change": "in time"}
+    return f"P25-P75 {' or '.join(of[kind] for kind in sorted(kinds, reverse=True))}"
+
+
+def snapshot_note(offers: Sequence[Offer]) -> tuple[str, ...]:
+    """Return until when prices of snapshots count, where that is after their last row."""
+    later = [
+        offer
+        for offer in offers
+        if offer.sampling == "snapshot" and has_changed(offer) and _is_after_last(offer)
+    ]
+    if not later:
+        return ()
+    names = listed(list(dict.fromkeys(offer.gpu_type for offer in later)), 6)
+    return (
+        f"the last price of {names} is taken to hold after its row, as rows are read as snapshots; "
+        "where each row is a change that holds until the next one, --sampling change",
+    )
+
+
+def _is_after_last(offer: Offer) -> bool:
+    return offer.last is not None and offer.period_end is not None and offer.period_end > offer.last
 
 
 def _mean_until(offer: Offer) -> str | None:

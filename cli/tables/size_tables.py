@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, joined, price_text
 from gpuplan.cli.formats.report import Column, Table, table
 from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (
@@ -15,7 +15,13 @@ from gpuplan.cli.formats.units import (
     show_number,
     show_price,
 )
-from gpuplan.cli.tables.commitment_tables import commitment_text, is_of_some_types, show_dollars
+from gpuplan.cli.tables.commitment_tables import (
+    MOST_TYPES,
+    commitment_text,
+    commitments,
+    is_of_some_types,
+    show_dollars,
+)
 from gpuplan.cli.tables.fidelity_text import contradiction
 from gpuplan.planner.site.fidelity import SITE_RULES, UNKNOWN
 
@@ -103,7 +109,7 @@ def pools_table(results: SizeResults) -> Table:
             "widest_job_gpus": "widest job",
             "no_wait_gpus": "no waits from" if results.pools[0].no_wait_gpus is not None else "",
         },
-        Column("usd_per_gpu_h", "$/GPU-h", lambda usd: f"{usd:,.4g}"),
+        Column("usd_per_gpu_h", "$/GPU-h", price_text),
         Column("usd_per_month", "$/month", show_dollars),
     )
 
@@ -293,6 +299,8 @@ def _curve(results: SizeResults, points: list[SizePoint]) -> str:
 
 def _today(results: SizeResults, when: str) -> str:
     today = results.today
+    if results.gpus is None and not results.points and is_of_some_types(results):
+        return _today_of_types(results, when)
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
     if len(results.pools) > 1:
         peak += ", all GPU types at once"
@@ -308,6 +316,19 @@ def _today(results: SizeResults, when: str) -> str:
         f"{when}: {gpus} for {show_dollars(usd)} a month, {mean} held on average "
         f"(peak {peak}){wait}."
     )
+
+
+def _today_of_types(results: SizeResults, when: str) -> str:
+    """Return what is held of the types alone that a commitment is looked for on."""
+    names = [name for name, _ in commitments(results)]
+    held = {pool.name: pool.today for pool in results.pools if pool.name in names}
+    parts = [
+        f"{show_number(today.mean_gpus)} {name} (peak {show_count(today.peak_gpus)})"
+        for name, today in held.items()
+    ]
+    if more := len(parts[MOST_TYPES:]):
+        parts = [*parts[:MOST_TYPES], counted(more, "more GPU type")]
+    return f"{when}: {joined(parts)} held on average."
 
 
 def _point(results: SizeResults, pool: SizePool) -> SizePoint | None:

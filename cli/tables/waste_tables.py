@@ -89,6 +89,8 @@ def _kind_row(kind: WasteKind, results: WasteResults) -> dict[str, Any]:
     row = fields_of(kind) | {"what": KIND_WORDS[kind.name]}
     if kind.name == IDLE_ENDS and not kind.jobs and lacks_ends(results):
         return row | NOT_KNOWN | {"what": f"{row['what']}: not known (needs --metrics)"}
+    if kind.name == FAILED and not kind.is_known:
+        return row | NOT_KNOWN | {"what": f"{row['what']}: not known (the log has no states)"}
     if not kind.is_known:
         return row | NOT_KNOWN | {"what": f"{row['what']}: not known"}
     if kind.name == FAILED:  # also those without figures

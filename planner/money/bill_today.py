@@ -12,9 +12,10 @@ from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
+import polars as pl
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.analysis.characterize.group_bill import priced_groups, with_bills
 from gpuplan.analysis.characterize.shares import Groups
 from gpuplan.analysis.characterize.today import GpuUsage, Today, TypeUsage
@@ -128,7 +129,7 @@ def price_note(prices: Prices, gpu_h: Mapping[str | None, float]) -> tuple[str, 
     types = list(gpu_h)
     if prices.is_flat(types):
         return ()
-    each = [f"{name or UNNAMED} ${prices.usd(name) or 0:.4g}" for name in types]
+    each = [f"{name or UNNAMED} ${price_text(prices.usd(name) or 0.0)}" for name in types]
     return (
         f"what is replayed or planned pays the pay-per-use prices at the end of the log, per "
         f"GPU-hour: {listed(each, MOST_NAMED)}; today's bill is that of the price book",
@@ -146,8 +147,17 @@ def pools_usd_per_h(prices: Prices) -> float:
     )
 
 
-def at_end(trace: Trace, prices: Prices) -> Prices:
-    """Return prices of which single ones are those in force at the end of a log."""
+def at_end(trace: Trace, prices: Prices, *, is_part: bool = False) -> Prices:
+    """Return prices of which single ones are those in force at the end of a log.
+
+    Args:
+        trace: its jobs, or of a part of a log those that ``--where`` chooses.
+        prices: the price book.
+        is_part: whether it is a part; contracts on GPU types of other jobs are not of it.
+    """
+    if is_part:
+        types = trace.jobs["gpu_type"].cast(pl.String).unique().sort().to_list()
+        prices = prices.of_types(types)
     return prices.at(trace.arrays().window_us()[1] - 1)
 
 

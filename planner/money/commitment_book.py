@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from fractions import Fraction
@@ -10,7 +10,7 @@ from fractions import Fraction
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import time_of
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types, same_gpu
 from gpuplan.analysis.prices.contracts import (
     COMMITTED,
     FOREVER_US,
@@ -19,10 +19,11 @@ from gpuplan.analysis.prices.contracts import (
     DatedPrice,
     PaidPool,
 )
+from gpuplan.planner.money.book_types import check_pools, pools_in_force
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_texts import CommitPrice, TermOffer
 from gpuplan.planner.money.gpus_in_use import GpusInUse
-from gpuplan.planner.money.price_book import Prices, pools_in_force
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
 
 
@@ -37,6 +38,7 @@ class CommitmentBook:
         end_us: the instant, the end of the history, microseconds since 1970.
         gpu: the type of jobs that name none.
         zone: in which days begin.
+        others: of a price list, for types without a price on demand in these; None without one.
     """
 
     prices: Sequence[CommitPrice]
@@ -45,6 +47,7 @@ class CommitmentBook:
     end_us: int = 0
     gpu: str | None = None
     zone: tzinfo = UTC
+    others: Prices | None = None
 
     def chosen(
         self, gpu_types: Iterable[str | None], *, must: bool = True
@@ -83,23 +86,18 @@ class CommitmentBook:
         Raises `UsageError` where there ``must`` be one.
         """
         price = self.on_demand.get(gpu_type)
-        dated = self._price_at_end(gpu_type)
-        if price is not None or (dated is None and not must):
+        if price is not None:
             return price
+        if self._price_at_end(gpu_type) is None:
+            listed_price = self._listed(gpu_type)
+            if listed_price is not None or not must:
+                return listed_price
         return Price(float(self._on_demand(gpu_type)), gpu_type, self.book.option)
 
     def check_pools(self, gpu_types: Sequence[str | None]) -> None:
         """Raise `UsageError` where a pool may be of several types of the log."""
         types = [name or self.gpu or UNNAMED for name in gpu_types]
-        names = [pool.gpu_type for pool in self.book.pools]
-        match_types(names, types, self.book.option, apart=True)
-
-    def unused_owned(self, owned: Sequence[PaidPool], gpu_types: Sequence[str | None]) -> list[str]:
-        """Return a sentence on owned GPUs of types that the log does not have."""
-        types = [name or self.gpu or UNNAMED for name in gpu_types]
-        means = match_types([pool.gpu_type for pool in owned], types, "--owned")
-        unused = [p.gpu_type for p in owned if p.gpu_type not in means.values()]
-        return [f"--owned: no job of the log is on {listed(unused, 6)}"] if unused else []
+        check_pools(self.book, types)
 
     def plan(
         self,
@@ -175,6 +173,9 @@ class CommitmentBook:
         dated = self._price_at_end(gpu_type)
         if dated is not None:
             return dated.usd_per_gpu_h
+        listed_price = self._listed(gpu_type)
+        if listed_price is not None:
+            return Fraction(str(listed_price.usd_per_gpu_h))
         if self.on_demand.usd_per_gpu_h:
             self.on_demand.of(gpu_type)  # raises: it has prices of other types
         name = gpu_type or self.gpu or UNNAMED
@@ -182,6 +183,10 @@ class CommitmentBook:
             f"{self.book.option}: no pay-per-use price of {name} at the end of the log\n"
             f"  next: --on-demand {name}=USD"
         )
+
+    def _listed(self, gpu_type: str | None) -> Price | None:
+        """Return the price of the price list; None where it has none."""
+        return None if self.others is None else self.others.get(gpu_type)
 
     def _price_at_end(self, gpu_type: str | None) -> DatedPrice | None:
         names = (price.gpu_type for price in self.book.prices)
@@ -193,3 +198,40 @@ class CommitmentBook:
         """Return which name means a type of the log; jobs that name none are ``unknown``."""
         named = gpu_type or self.gpu or UNNAMED
         return match_types(names, [named], option)[named]
+
+
+def check_names(
+    options: Mapping[str, Sequence[str]], log_types: Sequence[str | None], gpu: str | None
+) -> None:
+    """Refuse names in options that are no GPU type of a log, or one type that is named twice.
+
+    Args:
+        options: each with the names that it gives; the empty name is every type.
+        log_types: as the log has them.
+        gpu: the type of jobs that name none.
+
+    Raises:
+        UsageError: such a name; the message has the types of the log.
+    """
+    types = [name or gpu for name in log_types]
+    named = [name for name in types if name]
+    for option, names in options.items():
+        meant = set(match_types(names, types, option).values())
+        unknown = [name for name in dict.fromkeys(names) if name and name not in meant]
+        if not unknown:
+            continue
+        if not named:
+            raise UsageError(
+                f"{option} {unknown[0]}: the log names no GPU types\n"
+                f"  next: --gpu {unknown[0]} as well"
+            )
+        twice = next((name for name in named if same_gpu(unknown[0], name)), None)
+        if twice is not None:
+            raise UsageError(
+                f"{option} {unknown[0]}: may be the {twice} of the log, which {option} names too\n"
+                f"  next: keep one of the two"
+            )
+        raise UsageError(
+            f"{option} {unknown[0]}: no job of the log is on {listed(unknown, 6)}\n"
+            f"  next: a GPU type of the log: {listed(named, 6)}"
+        )

@@ -16,12 +16,16 @@ from statistics import median
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_name, match_types, same_gpu
+from gpuplan.analysis.job_table.gpu_names import (
+    UNNAMED,
+    gpu_name,
+    match_types,
+    same_gpu,
+)
 from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
 from gpuplan.analysis.prices.contracts import (
     FOREVER_US,
     ON_DEMAND,
-    OWNED,
     Contracts,
     DatedPrice,
     PaidPool,
@@ -32,6 +36,7 @@ from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.input_files import InputFile
+from gpuplan.planner.money.book_types import check_pools, pools_in_force, with_options
 from gpuplan.planner.money.dated_prices import dated_usd, kind_of_provider, usual_kind
 from gpuplan.planner.money.pool_texts import Dated, price_steps
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, Price, PriceRequest
@@ -88,14 +93,7 @@ class Prices:
         book = Contracts(option=request.option)
         if request.contracts is not None:
             book = read_contracts(request.contracts, time_zone)
-        owned = {pool.gpu_type for pool in request.owned}
-        pools = [p for p in book.pools if p.market != OWNED or p.gpu_type not in owned]
-        book = make_contracts(
-            [*pools, *request.owned, *request.commit],
-            [*book.prices, *request.on_demand],
-            inputs=book.inputs,
-            option=book.option,
-        )
+        book = with_options(book, request)
         return cls(
             *(request.usd_per_gpu_h, offers, request.prices, request.provider, request.gpu),
             *(request.option, (*inputs, *book.inputs), book, zone_named(time_zone)),
@@ -144,8 +142,12 @@ class Prices:
             return None
 
     def check(self, gpu_types: Iterable[str | None]) -> None:
-        """Raise `UsageError` where types have no price; the message names all of them."""
+        """Raise `UsageError` where types have no price; the message names all of them.
+
+        Raises as `check_pools` too.
+        """
         types = {gpu_type: self._named(gpu_type) for gpu_type in gpu_types}
+        check_pools(self.book, list(types.values()))
         in_book = match_types(self.book.gpu_types, types.values(), self.book.option)
         lacking = [
             gpu_type
@@ -294,13 +296,6 @@ class Prices:
         hint = ",".join(f"{name}=USD" for name in dict.fromkeys(gpu_types))
         have = "has" if len(gpu_types) == 1 else "have"
         return f"{option}: {who} {have} no price{only}\n  next: {self.option} {hint} as well"
-
-
-def pools_in_force(book: Contracts, gpu_type: str, at_us: int) -> list[PaidPool]:
-    """Return the pools of a type of the log that a book has at an instant."""
-    pools = [pool for pool in book.pools if pool.from_us <= at_us < pool.until_us]
-    name = match_types([pool.gpu_type for pool in pools], [gpu_type], book.option)[gpu_type]
-    return [pool for pool in pools if pool.gpu_type == name]
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,9 @@ from msgspec import UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt, json_parameters
+from gpuplan.analysis.base.words import price_text
 from gpuplan.analysis.prices.contracts import DatedPrice, PaidPool
+from gpuplan.analysis.storage.files import STANDARD_INPUT, existing_file
 from gpuplan.planner.money.pool_texts import (
     Dated,
     on_demand_texts,
@@ -81,7 +83,7 @@ class Price:
     @property
     def text(self) -> str:
         """The price with where it comes from, for people."""
-        price = f"${self.usd_per_gpu_h:.4g} per {self.gpu_type or 'GPU'}-hour"
+        price = f"${price_text(self.usd_per_gpu_h)} per {self.gpu_type or 'GPU'}-hour"
         if not self.offers:
             return f"{price} ({self.source})"
         more = f" and {len(self.offers) - NAMED} more" if len(self.offers) > NAMED else ""
@@ -207,10 +209,18 @@ class PriceRequest:
         """Whether there is any price."""
         return self.is_own or self.prices is not None
 
-    def check_given(self) -> None:
-        """Raise `UsageError` where there is no price."""
-        if not self.is_given:
-            raise UsageError(NO_PRICE)
+    def check_given(self, log: Path) -> None:
+        """Refuse a request without a price.
+
+        Raises:
+            InputError: nor is there such a log, which is worth more to know.
+            UsageError: there is no price.
+        """
+        if self.is_given:
+            return
+        if log != STANDARD_INPUT and not log.exists():
+            existing_file(log)
+        raise UsageError(NO_PRICE)
 
     def book_parameters(self) -> dict[str, Any]:
         """Return what JSON has under ``parameters`` of the contracts and pools that are given."""

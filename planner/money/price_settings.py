@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.catalogue import AS_OF, CATALOGUE, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
@@ -216,7 +216,7 @@ def _fixed(
             f"provider with --set {named}=NAME"
         )
     filled[price] = prices[provider]
-    return f"{word} price: {provider}, ${prices[provider]:.4g} per GPU-hour"
+    return f"{word} price: {provider}, ${price_text(prices[provider])} per GPU-hour"
 
 
 def _conventional_alone(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
@@ -56,13 +57,16 @@ class SpendRequest:
         default_factory=PriceRequest
     )
 
-    def check(self) -> None:
-        """Check what can be checked before the trace is read. Raises `UsageError`."""
+    def check(self, log: Path) -> None:
+        """Check what can be checked before the log is read.
+
+        Raises `UsageError`, and `InputError` where there is neither a price nor a log.
+        """
         if not self.spend:
             for name in changed_options(self):
                 raise UsageError(f"--{name.replace('_', '-')}: only with --spend")
         else:
-            self.prices.check_given()
+            self.prices.check_given(log)
         if not 1 <= self.months_ahead <= MOST_MONTHS:
             raise UsageError(f"--months: expected 1 to {MOST_MONTHS}, got {self.months}")
 

@@ -106,6 +106,28 @@ def market_uses(
     return tuple(uses)
 
 
+def container_peaks(
+    columns: RouteColumns, assigned: AssignedJobs
+) -> dict[tuple[str, float], float]:
+    """Return the most GPUs in containers at once, exact in time, by when their jobs leave.
+
+    Returns:
+        GPU type, and seconds after which jobs leave containers -> GPUs.
+    """
+    leave_s = np.array([route.leave_s for route in columns.routes] or [np.inf])[assigned.column]
+    first_s = columns.jobs.submit_s
+    peaks = {}
+    for _, gpu_type, _, of_type in columns.by_type():
+        inside = of_type & (assigned.kind == SERVERLESS)
+        for after_s in np.unique(leave_s[inside]).tolist():
+            rows = inside & (leave_s == after_s)
+            last_s = first_s[rows] + assigned.outside_s[rows]
+            gpus = columns.jobs.gpus[rows]
+            held = held_between(first_s[rows], last_s, gpus, 0.0, columns.bins.window_s)
+            peaks[gpu_type, after_s] = use_of(SERVERLESS, gpu_type, held).peak_gpus
+    return peaks
+
+
 def usd_of(bought: Purchase, assigned: AssignedJobs, *, deferred_may_stop: bool = False) -> float:
     """Return dollars a month of a plan, exact in time, of the jobs as assigned."""
     uses = market_uses(bought, assigned, deferred_may_stop=deferred_may_stop)

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.typed_tables import typed_tables
+from gpuplan.analysis.prices.contracts import COMMITTED
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.storage.toml_source import parse_toml, statements
 from gpuplan.analysis.storage.toml_text import toml_pairs
@@ -215,8 +216,33 @@ class PlanFile(PlanTable, frozen=True, rename={"classes": "class", "types": "typ
         }
 
     def committed(self, gpu_type: str) -> float:
-        """Return the GPUs of a type that the plan commits to."""
+        """Return the GPUs of a type under commitments: those that run on, and those to buy."""
         return sum(each.gpus for each in self.commitment if each.gpu_type == gpu_type)
+
+    def bought(self, gpu_type: str) -> float:
+        """Return the committed GPUs of a type that the plan uses; what is above is on demand."""
+        rows = (each for each in self.market if each.gpu_type == gpu_type)
+        return sum(each.gpus for each in rows if each.name == COMMITTED)
+
+    def running_on(self) -> list[str]:
+        """Return a sentence on each commitment that has more GPUs than the plan, and until when."""
+        sentences = []
+        for of_type in self.types:
+            terms = [each for each in self.commitment if each.gpu_type == of_type.name]
+            more = self.committed(of_type.name) - self.bought(of_type.name)
+            if more <= SAME_SHARE:
+                continue
+            now = " and ".join(
+                f"{term.gpus:,.10g} until {in_utc(term.until):%Y-%m-%d}"
+                for term in terms
+                if term.until is not None
+            )
+            sentences.append(
+                f"{of_type.name or 'GPUs without a type'}: the plan commits to "
+                f"{self.bought(of_type.name):,.10g}, and {now} run on. Until then "
+                f"{more:,.10g} more are paid for, in place of GPUs on demand."
+            )
+        return sentences
 
 
 def plan_text(plan: PlanFile) -> str:
@@ -224,7 +250,9 @@ def plan_text(plan: PlanFile) -> str:
     tables: Mapping[str, Any] = msgspec.to_builtins(plan, builtin_types=(datetime,))
     lines = [
         "# Written by gpuplan plan, for gpuplan plan --keep and gpuplan diff. Times are UTC, "
-        "prices dollars per GPU-hour."
+        "prices dollars per GPU-hour.",
+        "# [[commitment]] has the terms that run on and what the plan adds, [[market]] the GPUs "
+        "that the plan uses.",
     ]
     for name, value in tables.items():
         entries = value if isinstance(value, list) else [value]

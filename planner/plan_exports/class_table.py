@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from gpuplan.planner.plan.assignment import shares_of
+from gpuplan.planner.plan.assignment import assigned_jobs, shares_of
+from gpuplan.planner.plan.market_use import container_peaks
 from gpuplan.planner.plan.plan_file import PlanFile
 from gpuplan.planner.plan.purchase import Purchase
 from gpuplan.planner.plan.routes import ROUTES, SERVERLESS, SPOT, WIDTH, JobRoute
@@ -37,10 +39,19 @@ MOST_CHARACTERS = 40
 """Of a name, so that words may be added: Kubernetes has at most 63."""
 
 
-ClassUses = Mapping[tuple[str, str, str, str], FloatArray]
-"""Label, GPU type and width bucket of a class, and a market -> GPUs held there, in the bins of the
-program.
-"""
+@dataclass(frozen=True, slots=True)
+class ClassUses:
+    """What the classes of a plan hold.
+
+    Attributes:
+        held: label, GPU type and width bucket of a class, and a market -> GPUs held there, in the
+            bins of the program.
+        container_peaks: GPU type, and seconds after which jobs leave containers -> most GPUs that
+            these jobs hold there at once, exact in time.
+    """
+
+    held: Mapping[tuple[str, str, str, str], FloatArray]
+    container_peaks: Mapping[tuple[str, float], float]
 
 
 def class_uses(plan: Purchase) -> ClassUses:
@@ -54,7 +65,8 @@ def class_uses(plan: Purchase) -> ClassUses:
         for market in (SPOT, SERVERLESS):
             rows = of_class & columns.of_kind(market)
             uses[*planned.key, market] = (share * rows) @ columns.outside_gpus
-    return {key: gpus for key, gpus in uses.items() if np.any(gpus > 0)}
+    held = {key: gpus for key, gpus in uses.items() if np.any(gpus > 0)}
+    return ClassUses(held, container_peaks(columns, assigned_jobs(columns, plan.whole.share)))
 
 
 def market_of(route: JobRoute) -> str:
@@ -72,7 +84,7 @@ def class_table(plan: PlanFile, uses: ClassUses) -> str:
     for each in plan.classes:
         for name, share in each.routes.items():
             route = ROUTE_OF[name]
-            held = uses.get((*each.key, market_of(route)))
+            held = uses.held.get((*each.key, market_of(route)))
             every_s = list(each.checkpoint_every_s.values()) if route.kind == SPOT else []
             leaves = route.kind == SERVERLESS and route.leave_s != float("inf")
             rows.append(

@@ -23,6 +23,7 @@ API = "kueue.x-k8s.io/v1beta2"
 COHORT = "gpuplan"
 GPU = "nvidia.com/gpu"
 PRODUCT, MARKET = "nvidia.com/gpu.product", "gpuplan.io/market"
+RUNNING_ON = "gpuplan.io/commitments-that-run-on"
 ON_DEMAND, CONTAINERS = "on-demand", "containers"
 ROUNDING = 1e-6
 Quotas = Mapping[str, int]
@@ -47,7 +48,7 @@ def kueue_objects(plan: PlanFile, uses: ClassUses) -> list[dict[str, Any]]:
             market: {
                 label: sum(
                     float(gpus.mean())
-                    for (name, gpu_type, _, used), gpus in uses.items()
+                    for (name, gpu_type, _, used), gpus in uses.held.items()
                     if (gpu_type, used, name) == (each.name, market, label)
                 )
                 for label in labels
@@ -55,7 +56,7 @@ def kueue_objects(plan: PlanFile, uses: ClassUses) -> list[dict[str, Any]]:
             for market in (POOL, SPOT, SERVERLESS)
         }
         amounts = {
-            POOL: each.owned + plan.committed(each.name),
+            POOL: each.owned + plan.bought(each.name),
             ON_DEMAND: peak.get((each.name, "on_demand"), 0.0),
             SPOT: peak.get((each.name, SPOT), 0.0),
             CONTAINERS: peak.get((each.name, SERVERLESS), 0.0),
@@ -77,7 +78,10 @@ def kueue_objects(plan: PlanFile, uses: ClassUses) -> list[dict[str, Any]]:
         _object("ResourceFlavor", name, {"nodeLabels": node_labels})
         for name, node_labels in flavors.items()
     ]
-    objects.append(_object("Cohort", COHORT, {}))
+    cohort = _object("Cohort", COHORT, {})
+    if running := plan.running_on():
+        cohort["metadata"]["annotations"] = {RUNNING_ON: " ".join(running)}
+    objects.append(cohort)
     for label, name in labels.items():
         if quotas[label]:
             objects += _queue(name, name, quotas[label], COHORT)

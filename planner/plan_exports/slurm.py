@@ -51,7 +51,7 @@ def partitions_of(
     parts = []
     for each in plan.types:
         name = names[each.name]
-        standing = _whole(each.owned + plan.committed(each.name))
+        standing = _whole(each.owned + plan.bought(each.name))
         rented = _whole(peak.get((each.name, "on_demand"), 0.0))
         partitions = []
         if standing + rented:
@@ -62,32 +62,20 @@ def partitions_of(
             partitions.append(
                 SlurmPartition(f"{name}-spot", spot, 0, None, LATER, "spot, may be lost")
             )
-        partitions += _containers(plan, each, name, uses)
+        partitions += _containers(each, name, uses)
         parts.append((each, name, partitions))
     return parts
 
 
-def _containers(
-    plan: PlanFile, of_type: PlanType, name: str, uses: ClassUses
-) -> Iterator[SlurmPartition]:
-    """Yield a partition for each time after which jobs leave containers."""
-    peaks: dict[float, float] = {}
-    for each in plan.classes:
-        routes = [(ROUTE_OF[route], share) for route, share in each.routes.items()]
-        inside = [(route, share) for route, share in routes if route.kind == SERVERLESS]
-        for route, _ in inside if each.gpu_type == of_type.name else ():
-            peaks[route.leave_s] = peaks.get(route.leave_s, 0.0) + _peak(uses, each)
-    for leave_s, gpus in sorted(peaks.items()):
+def _containers(of_type: PlanType, name: str, uses: ClassUses) -> Iterator[SlurmPartition]:
+    """Yield a partition for each time after which jobs leave containers, with their own peak."""
+    for (gpu_type, leave_s), gpus in sorted(uses.container_peaks.items()):
+        if gpu_type != of_type.name:
+            continue
         minutes = None if leave_s == inf else ceil(leave_s / MINUTE_S)
         tier = "containers" if minutes is None else f"containers-{minutes}m"
         about = "containers" if minutes is None else f"containers, left after {minutes} min"
         yield SlurmPartition(f"{name}-{tier}", max(1, _whole(gpus)), 0, minutes, FIRST, about)
-
-
-def _peak(uses: ClassUses, each: PlannedShares) -> float:
-    """Return most GPUs that a class has in containers."""
-    gpus = uses.get((*each.key, SERVERLESS))
-    return 0.0 if gpus is None else float(gpus.max())
 
 
 def slurm_conf(plan: PlanFile, uses: ClassUses) -> str:
@@ -96,6 +84,7 @@ def slurm_conf(plan: PlanFile, uses: ClassUses) -> str:
         "# Written by gpuplan plan, to be included in slurm.conf in place of nodes and partitions.",
         "# QOS are in qos.txt, and need AccountingStorageEnforce=limits,qos. What share of each",
         "# class runs on which partition is in classes.csv.",
+        *(f"# {text}" for text in plan.running_on()),
     ]
     is_first = True
     for of_type, name, partitions in partitions_of(plan, uses):

@@ -9,8 +9,9 @@ from typing import Any
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.job_table.schema import MAX_GPUS
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.quota.amounts import MOST, quantity
+from gpuplan.analysis.quota.amounts import MOST, gpus_of, quantity
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.schema import check_key
 from gpuplan.planner.quota_twin.room import gpu_resources
@@ -169,6 +170,11 @@ def _set_amount(text: str, quota: dict[str, Any], key: str, value: str) -> None:
         raise UsageError(f"--set {text}: found {value!r}, expected {expected}") from None
     if amount > MOST:
         raise UsageError(f"--set {text}: found {value!r}, expected an amount up to {MOST:,}")
+    if amount * gpus_of(quota["name"]) > MAX_GPUS:
+        raise UsageError(
+            f"--set {text}: found {value!r}, expected a number of GPUs up to {MAX_GPUS:,.0f}"
+            + ("" if key == "nominalQuota" else ", or none")
+        )
     if is_gpu(quota["name"]) and amount.denominator != 1:
         raise UsageError(
             f"--set {text}: {key} must be a whole number of {quota['name']}, got "

@@ -241,7 +241,7 @@ class BillRequest(StudyRequest):
             raise UsageError("--months: not with --from or --to, which are a period too")
         prices = self.prices
         if not self.invoices.invoice:
-            prices.check_given()
+            prices.check_given(self.trace)
         self._check_invoice()
         has_pools = (prices.contracts, prices.commit, prices.owned, self.cluster)
         if self.idle == "spread" and not any(has_pools):

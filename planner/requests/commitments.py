@@ -49,10 +49,13 @@ class CommitmentRequest:
         ),
     ] = field(default_factory=dict)
 
-    def check(self, *, has_book: bool) -> None:
-        """Refuse half of the prices of a commitment, unless there is a price book for the rest."""
-        if not has_book and bool(self.commit) != bool(self.on_demand):
-            raise UsageError(
-                "--commit and --on-demand: a commitment needs both prices\n"
-                "  next: the other one, or --contracts FILE.toml"
-            )
+    def check(self, prices: PriceRequest) -> None:
+        """Refuse half of the prices of a commitment, unless a price book or list has the rest."""
+        has_book = prices.contracts is not None
+        has_rented = bool(self.on_demand or prices.usd_per_gpu_h or prices.prices)
+        if has_book or (has_rented if self.commit else not self.on_demand):
+            return
+        raise UsageError(
+            "--commit and --on-demand: a commitment needs both prices\n"
+            "  next: the other one, or --contracts FILE.toml"
+        )

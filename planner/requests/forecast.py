@@ -178,7 +178,7 @@ class ForecastRequest(StudyRequest):
         """Check what can be checked before the trace is read. Raises `GpuplanError`."""
         from gpuplan.analysis.forecast.models import MODELS, ORGLINEAR
 
-        self.spending.check()
+        self.spending.check(self.trace)
         if self.spending.spend:
             self._check_spend()
             return

@@ -115,6 +115,10 @@ def is_of_kueue(trace: Path, twin: Path | None) -> bool:
     if twin is None:
         return is_kueue_dump(trace)
     if is_quota_site(twin):
+        from gpuplan.analysis.site.source_format import source_format_of
+
+        if not is_kueue_dump(trace) and (source_format := source_format_of(trace)):
+            check_kind(trace, source_format, twin)
         return True
     if is_kueue_dump(trace):
         check_kind(trace, "kueue", twin)

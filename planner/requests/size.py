@@ -266,7 +266,7 @@ class SizeRequest(StudyRequest):
                 "say what waits you accept, or which sizes to show\n"
                 "  next: --target 'p95_wait <= 1h', or --gpus 64,128"
             )
-        self.commitment.check(has_book=self.prices.contracts is not None)
+        self.commitment.check(self.prices)
         self._check_growth()
         if self.level is not None and not 50 <= self.level <= 99.9:
             raise UsageError(f"--ci must be between 50 and 99.9, got {self.level:g}")

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.characterize.capacity import (
     PeakAboveNodes,
     TimeAbove,
@@ -219,7 +220,8 @@ def _shape_of(
     pools = match_pools(shape, kinds)
     if kind in pools:
         return pools[kind]
+    lacking = [name or "GPUs without a type" for name in kinds if name not in pools]
     raise UsageError(
-        f"--cluster {shape}: the log also has jobs on {kind or 'GPUs without a type'}\n"
+        f"--cluster {shape}: the log also has jobs on {listed(lacking, 6)}\n"
         "  next: name their GPUs too, or choose jobs with --where"
     )

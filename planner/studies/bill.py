@@ -21,8 +21,7 @@ from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import Contracts
-from gpuplan.analysis.reading.inputs import STANDARD_INPUT
-from gpuplan.analysis.storage.files import is_parquet
+from gpuplan.analysis.storage.files import STANDARD_INPUT, is_parquet
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
@@ -30,6 +29,7 @@ from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillResults
 from gpuplan.planner.money.bill_table import BilledPeriod, bill_results
 from gpuplan.planner.money.book_options import check_dated, cluster_of, complete_book
+from gpuplan.planner.money.book_types import pool_notes
 from gpuplan.planner.money.focus import focus_rows
 from gpuplan.planner.money.held_runs import (
     BilledRuns,
@@ -307,7 +307,7 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
     return months
 
 
-def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
+def _unused_notes(request: BillRequest, prices: Prices, types: Sequence[str | None]) -> list[str]:
     """Return what is given and not used, and what is paid for and perhaps of no use here."""
     book, notes = prices.book, list[str]()
     in_book = match_types(
@@ -316,12 +316,7 @@ def _unused_notes(request: BillRequest, prices: Prices) -> list[str]:
     for name, entry in in_book.items():
         if name and entry is not None:
             notes.append(f"--price of {name} is not used: {book.option} has one")
-    if book.pools and (request.jobs.where is not None or request.jobs.sample is not None):
-        notes.append(
-            "all GPUs owned or committed are billed, also those that the selected jobs cannot use;"
-            " without --where and --sample idle is what no job used"
-        )
-    return notes
+    return [*notes, *pool_notes(request.prices, book, types, request.jobs)]
 
 
 def _warnings(
@@ -331,7 +326,7 @@ def _warnings(
         *trace.notes,
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
         *request.jobs.submission_notes,
-        *_unused_notes(request, prices),
+        *_unused_notes(request, prices, runs.runs.gpu_types),
     ]
     named = [name for name, _ in runs.labels if name not in (NO_LABEL, UNNAMED)]
     if not named:

@@ -179,7 +179,8 @@ def _alone(
         inputs += files
     now, groups = today(trace), workload.groups
     if request.prices.is_given:
-        prices = at_end(trace, Prices.read(request.prices, request.jobs.log.time_zone))
+        prices = Prices.read(request.prices, request.jobs.log.time_zone)
+        prices = at_end(trace, prices, is_part=request.jobs.where is not None)
         inputs += prices.book.inputs
         if request.prices.is_own or _has_prices(prices, now):
             now = at_book(trace, now, prices)

@@ -13,7 +13,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US, time_of
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, price_text
 from gpuplan.analysis.forecast.demand import is_series
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.prices.contracts import Contracts
@@ -21,6 +21,7 @@ from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.money.bill import NO_LABEL, bill_cells
 from gpuplan.planner.money.bill_results import BillMonth
 from gpuplan.planner.money.bill_table import BilledPeriod, month_rows
+from gpuplan.planner.money.book_types import pool_notes
 from gpuplan.planner.money.held_runs import (
     MONTH_US,
     BilledRuns,
@@ -140,7 +141,10 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
         drift_per_month=float(np.expm1(monthly_drift(use, last))) if DRIFT in able else None,
         history=tuple(_history(request.by, runs, calendar, entries, book)),
     )
-    notes = prices.unmatched_note(entries.gpu_types)
+    notes = (
+        *prices.unmatched_note(entries.gpu_types),
+        *pool_notes(spending.prices, prices.book, runs.runs.gpu_types, request.jobs),
+    )
     return Answer(
         request=request,
         results=results,
@@ -264,8 +268,8 @@ def _changes_ahead(use: RecordedUse) -> Iterator[str]:
     for name in use.gpu_types:
         for price in use.book.prices_of(name):
             if begin <= price.from_us < end:
-                usd, day = float(price.usd_per_gpu_h), _day(price.from_us, use.zone)
-                texts.append((price.from_us, f"{name} costs ${usd:,.4g} per GPU-hour from {day}"))
+                usd, day = price_text(float(price.usd_per_gpu_h)), _day(price.from_us, use.zone)
+                texts.append((price.from_us, f"{name} costs ${usd} per GPU-hour from {day}"))
     return (text for _, text in sorted(texts))
 
 

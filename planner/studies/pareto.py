@@ -128,7 +128,8 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
     types.check_log(prices, () if now is None else [usage.gpu_type for usage in now.gpu_types])
-    prices, basis, priced_at = at_end(trace, prices), NO_BASIS, tuple[str, ...]()
+    prices = at_end(trace, prices, is_part=request.jobs.where is not None)
+    basis, priced_at = NO_BASIS, tuple[str, ...]()
     unmatched, price, at_plan = tuple[str, ...](), None, None
     if request.prices.is_given and now is not None:
         hours = now.gpu_h_by_type()

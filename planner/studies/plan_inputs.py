@@ -15,7 +15,7 @@ from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import ALWAYS_US, COMMITTED, FOREVER_US, OWNED
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.money.commitment_book import CommitmentBook
+from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.renting_settings import RENTED
@@ -63,6 +63,7 @@ def markets_of(
         book=prices.book,
         end_us=end_us,
         gpu=gpu,
+        others=prices,
     )
     spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
     serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
@@ -82,7 +83,7 @@ def markets_of(
             committed_today.append(
                 CommittedToday(gpu_type, gpus, usd_per_month, until, _terms(book, log_type))
             )
-        rented = book.on_demand_price(log_type, must=False) or prices.get(log_type)
+        rented = book.on_demand_price(log_type, must=False)
         owned = [pool.gpus for pool in book.pools(log_type) if pool.market == OWNED]
         cap, node = shapes[gpu_type]
         markets[gpu_type] = GpuMarkets(
@@ -138,29 +139,17 @@ def _spot_records(
 
 def _check_names(request: PurchaseRequest, types: Sequence[str]) -> None:
     """Refuse a price of a GPU type that the log does not have. Raises `UsageError`."""
-    log_types = [name or request.prices.gpu for name in types]
-    options = {
-        "--commit": [price.gpu_type for price in request.commitment.commit],
-        "--on-demand": list(request.commitment.on_demand),
-        "--spot-price": list(request.spot_price),
-        "--serverless": list(request.serverless),
-        "--owned": [pool.gpu_type for pool in request.prices.owned],
-    }
-    for option, names in options.items():
-        meant = set(match_types(names, log_types, option).values())
-        unknown = [name for name in dict.fromkeys(names) if name and name not in meant]
-        if not unknown:
-            continue
-        named = [name for name in log_types if name]
-        if not named:
-            raise UsageError(
-                f"{option} {unknown[0]}: the log names no GPU types\n"
-                f"  next: --gpu {unknown[0]} as well"
-            )
-        raise UsageError(
-            f"{option} {unknown[0]}: no job of the log is on {listed(unknown, 6)}\n"
-            f"  next: a GPU type of the log: {listed(named, 6)}"
-        )
+    check_names(
+        {
+            "--commit": [price.gpu_type for price in request.commitment.commit],
+            "--on-demand": list(request.commitment.on_demand),
+            "--spot-price": list(request.spot_price),
+            "--serverless": list(request.serverless),
+            "--owned": [pool.gpu_type for pool in request.prices.owned],
+        },
+        [name or None for name in types],
+        request.prices.gpu,
+    )
 
 
 def shapes_of(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.base.words import counted, listed, price_text
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.input_files import InputFile
@@ -176,7 +176,9 @@ def mixed_types_note(
         return ()
     share = f"{mix.other_gpu_h_share:.0%}" if mix.other_gpu_h_share >= 0.01 else "under 1%"
     mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
-    priced = "" if mean is None else f" at ${mean:.3g} per GPU-hour, the mean of their prices"
+    priced = (
+        "" if mean is None else f" at ${price_text(mean, 3)} per GPU-hour, the mean of their prices"
+    )
     return (
         f"{share} of the GPU-hours ran on {listed(mix.other_gpu_types, MOST_NAMED)}, not on "
         f"{mix.planned_gpu_type}; {AS_ONE_TYPE}{priced}",

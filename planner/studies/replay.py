@@ -63,6 +63,7 @@ class ReplayInputs:
         end_us: last submission or end of a run, microseconds since 1970.
         time_zone: of the dates of prices; None for UTC.
         bill: what ``today`` costs under a price book; None where it was used, or is not requested.
+        is_part: whether ``--where`` chose the jobs; contracts on types of others are not of them.
     """
 
     trace: Trace
@@ -75,6 +76,7 @@ class ReplayInputs:
     end_us: int = FOREVER_US
     time_zone: str | None = None
     bill: Callable[[Prices], Today | None] | None = field(default=None, compare=False)
+    is_part: bool = False
 
     def prices(
         self, request: PriceRequest, table: str | None, gpus: Sequence[str | None] = ()
@@ -92,7 +94,10 @@ class ReplayInputs:
         if gpu is None and table is not None:
             gpu = USUAL_GPU if self.files.prices is None else only_gpu(self.files.prices)
         request = replace(request, prices=table, gpu=gpu)
-        return Prices.read(request, self.time_zone).at(self.end_us)
+        prices = Prices.read(request, self.time_zone).at(self.end_us)
+        if self.is_part and self.today is not None:
+            prices = prices.of_types([usage.gpu_type for usage in self.today.gpu_types])
+        return prices
 
     def todays_bill(
         self, prices: Prices | None, usd_per_gpu_h: float | None, *, is_assumed: bool
@@ -238,6 +243,7 @@ def read_replay(
         end_us=trace.arrays().window_us()[1] - 1,
         time_zone=request.jobs.log.time_zone,
         bill=partial(at_book, trace, now),
+        is_part=request.jobs.where is not None,
     )
 
 

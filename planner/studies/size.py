@@ -91,10 +91,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     plans = prices.plans(pools)
     todays_usd = None
     if prices.is_priced and (prices.prices.book.pools or request.cluster is None):
-        book = prices.prices
-        if replay.jobs.where is not None:  # contracts of other types are not of this part
-            book = book.of_types([pool.gpu_type for pool in pools])
-        billed = at_book(trace, seen, book)
+        billed = at_book(trace, seen, prices.prices)
         todays_usd = None if billed is None else billed.usage.usd_per_month
     trace = replace(trace, jobs=trace.jobs.clear())  # the jobs are in the pools now
     answers = [

@@ -9,13 +9,14 @@ from itertools import pairwise
 
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, name_in
 from gpuplan.analysis.prices.contracts import OWNED, make_contracts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end
+from gpuplan.planner.money.book_types import unused_pools
 from gpuplan.planner.money.commitment import CommitmentPlan
-from gpuplan.planner.money.commitment_book import CommitmentBook
+from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.held_runs import months_of, months_without_dates
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
@@ -92,15 +93,10 @@ class SizePrices:
         return [(name, *edge) for name, edge, is_partial in parts if not is_partial]
 
     def warnings(self, gpu_types: Sequence[str | None]) -> list[str]:
-        """Return which of the prices and of the owned GPUs are not used.
-
-        Raises `UsageError` where all prices are of other types.
-        """
+        """Return which of the owned GPUs are not used. Raises `UsageError` as `unused_pools`."""
         if self.book is None:
             return []
-        committed, on_demand = self.book.committed(), self.book.on_demand
-        notes = [*committed.unmatched_note(gpu_types), *on_demand.unmatched_note(gpu_types)]
-        return [*notes, *self.book.unused_owned(self.request.prices.owned, gpu_types)]
+        return unused_pools(self.request.prices, self.book.book, gpu_types)
 
     def left_out(self, gpu_types: Sequence[str | None]) -> list[str]:
         """Return a sentence on the types that no commitment is looked for on."""
@@ -138,13 +134,9 @@ def _with_owned(prices: Prices, request: SizeRequest) -> Prices:
     """
     book, pools = prices.book, list(prices.book.pools)
     for owned in request.prices.owned:
-        replaced = [
-            pool
-            for pool in prices.book.pools
-            if pool.market == OWNED and same_gpu(owned.gpu_type, pool.gpu_type)
-        ]
+        name = name_in(owned.gpu_type, book.gpu_types, "--owned", book.option)
+        replaced = [p for p in book.pools if p.market == OWNED and p.gpu_type == name]
         usd = owned.usd_per_gpu_h or max((pool.usd_per_gpu_h for pool in replaced), default=0)
-        name = replaced[0].gpu_type if replaced else owned.gpu_type
         pools = [pool for pool in pools if pool not in replaced]
         pools.append(replace(owned, gpu_type=name, usd_per_gpu_h=Fraction(usd)))
     made = make_contracts(pools, list(book.prices), inputs=book.inputs, option=book.option)
@@ -158,7 +150,9 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
         InputError: a price table or the price book cannot be used.
         UsageError: types without a price.
     """
-    prices, has_dates = at_end(trace, read_prices(request)), not trace.provenance.relative_time
+    is_part = request.replay.jobs.where is not None
+    prices = at_end(trace, read_prices(request), is_part=is_part)
+    has_dates = not trace.provenance.relative_time
     if _is_priced(request):
         prices.check([pool.gpu_type for pool in pools])
     if not request.commits:
@@ -170,5 +164,14 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
         end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
         zone=zone_named(request.replay.jobs.log.time_zone),
+        others=prices if _is_priced(request) else None,
+    )
+    check_names(
+        {
+            "--commit": [price.gpu_type for price in request.commitment.commit],
+            "--on-demand": list(request.commitment.on_demand),
+        },
+        [pool.gpu_type for pool in pools],
+        request.prices.gpu,
     )
     return SizePrices(request, prices, book, has_dates)

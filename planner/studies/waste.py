@@ -140,7 +140,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
     if request.mail is not None:
         count = write_mail(request.mail, table, users, (begin, end), zone)
         notes += (f"wrote {counted(count, 'text')} to {request.mail}; nothing was sent",)
-    notes += _unread(trace, known_h)
+    notes += (*_unread(trace, known_h), *_stateless_note(table))
     if request.replay and fits and counterfactual is None and idle_h > 0:
         notes += (
             "no waits are replayed: no job could be ended after "
@@ -212,6 +212,17 @@ def _trace(request: WasteRequest) -> Trace:
     if gpu is None:
         return trace
     return replace(trace, jobs=trace.jobs.with_columns(pl.col("gpu_type").fill_null(gpu)))
+
+
+def _stateless_note(table: WasteTable) -> tuple[str, ...]:
+    """Return a sentence on jobs of which the log has no state, where it has states of others."""
+    jobs, gpu_h = table.stateless()
+    if not jobs or not table.has_states:
+        return ()
+    return (
+        f"the log has no state of {counted(jobs, 'job')} ({gpu_h:,.0f} GPU-hours); whether they "
+        "failed is not known",
+    )
 
 
 def _unread(trace: Trace, known_h: float) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.kinds import (
     FAILED,
     FAILED_UNKNOWN,
+    HAS_STATE,
     IDLE,
     IDLE_ENDS,
     KINDS,
@@ -49,7 +50,7 @@ class WasteKind:
         jobs: with any of it.
         gpu_h: GPU-hours in the log.
         share: of the GPU-hours whose use is known, null where none is; of ``failed`` and
-            ``unknown`` of all GPU-hours.
+            ``unknown`` of all GPU-hours; of ``failed`` null where the log has no states.
         usd: what they cost in the log; null without a price, or where ``share`` is.
         usd_per_month: the same in a month of 730.5 hours.
     """
@@ -77,7 +78,8 @@ class WasteRow:
         idle_jobs: of them, those with GPUs that did nothing.
         gpu_h: GPU-hours held.
         idle_gpu_h: GPU-hours in which GPUs did nothing.
-        low_gpu_h, failed_gpu_h, unknown_gpu_h: of these kinds.
+        low_gpu_h, unknown_gpu_h: of these kinds.
+        failed_gpu_h: of this kind; null where the log has no states.
         share: ``idle_gpu_h`` over the GPU-hours whose use is known; null where none is.
         usd: what ``idle_gpu_h`` cost in the log; null without a price, or where ``share`` is.
         usd_per_month: the same in a month of 730.5 hours.
@@ -89,7 +91,7 @@ class WasteRow:
     gpu_h: float
     idle_gpu_h: float
     low_gpu_h: float
-    failed_gpu_h: float
+    failed_gpu_h: float | None
     unknown_gpu_h: float
     share: float | None
     usd: float | None
@@ -135,6 +137,16 @@ class WasteTable:
         hours: FloatArray = self.kinds[column_of(UNKNOWN)].to_numpy()
         return hours
 
+    @property
+    def has_states(self) -> bool:
+        """Whether the log says of any job that held GPUs how it ended."""
+        return self.stateless()[0] < int(np.count_nonzero(self.held > 0))
+
+    def stateless(self) -> tuple[int, float]:
+        """Return the jobs of which the log has no state, and the GPU-hours that they held."""
+        without = ~self.kinds[HAS_STATE].to_numpy() & (self.held > 0)
+        return int(np.count_nonzero(without)), float(self.held[without].sum())
+
     def dollars(self, hours: FloatArray) -> tuple[float | None, float | None]:
         """Return what GPU-hours of the jobs cost in the log and a month; None without a price."""
         return (None, None) if self.usd is None else self._with_month(float(hours @ self.usd))
@@ -151,7 +163,7 @@ class WasteTable:
             hours = self.hours(kind)
             whole = held if kind in OF_STATE else known_h
             total = float(hours.sum())
-            is_known = whole > LEAST_KNOWN_H
+            is_known = whole > LEAST_KNOWN_H and (kind != FAILED or self.has_states)
             usd, usd_per_month = self.dollars(hours) if is_known else (None, None)
             rows.append(
                 WasteKind(
@@ -181,7 +193,7 @@ class WasteTable:
                 np.zeros(idle.size) if usd is None else usd,
             )
         ]  # fmt: skip
-        rows = []
+        rows, has_states = [], self.has_states
         for place, name in enumerate(labels):
             jobs, idle_jobs, held, idle_h, low, failed, unknown, uncovered, paid = (
                 float(each[place]) for each in sums
@@ -193,7 +205,8 @@ class WasteTable:
             has_dollars = usd is not None and is_known
             rows.append(
                 WasteRow(
-                    name, int(jobs), int(idle_jobs), held, idle_h, low, failed, unknown,
+                    name, int(jobs), int(idle_jobs), held, idle_h, low,
+                    failed if has_states else None, unknown,
                     idle_h / known_h if is_known else None,
                     *(self._with_month(paid) if has_dollars else (None, None)),
                 )
