@@ -37,6 +37,7 @@ from gpuplan.analysis.price_formats.schema import (
     is_plausible_time,
 )
 from gpuplan.analysis.storage.files import PARQUET_MAGIC, readable, regular_file, sha256_of
+from gpuplan.analysis.storage.parquet_pages import check_pages
 from gpuplan.analysis.storage.standard_error import silent_on
 from gpuplan.analysis.trace.input_files import InputFile
 
@@ -104,6 +105,7 @@ def read_prices(path: Path) -> PriceTable:
             )
     try:
         with silent_on(*UNREADABLE):
+            check_pages(path)
             provenance = _provenance(path)
             prices = _canonical(path, pl.read_parquet(path, glob=False))
     except UNREADABLE as error:

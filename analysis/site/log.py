@@ -41,6 +41,7 @@ from gpuplan.analysis.reading.batch import CUT_OFF
 from gpuplan.analysis.reading.source import Head, Source, SourceStream
 from gpuplan.analysis.reading.times import check_zone
 from gpuplan.analysis.storage.files import STANDARD_INPUT, existing_file, sha256_of
+from gpuplan.analysis.storage.parquet_pages import check_pages
 from gpuplan.analysis.storage.standard_error import silent_on
 
 TEXT, WHOLE = pl.String(), pl.Int64()
@@ -174,6 +175,7 @@ def _read(path: Path, zone: str | None) -> SiteLog:
     with closing(SourceStream(source)) as stream:
         head = Head(path, stream.head)
         if head.is_parquet:
+            check_pages(path)
             return _checked(_of_trace(path, path, sha256_of(path)))
         log_format = _format_of(head)
         if log_format is SLURM_FORMAT:

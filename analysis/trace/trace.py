@@ -44,6 +44,7 @@ from gpuplan.analysis.job_table.schema import (
     Provenance,
 )
 from gpuplan.analysis.storage.files import PARQUET_MAGIC, readable, regular_file, sha256_of
+from gpuplan.analysis.storage.parquet_pages import check_pages
 from gpuplan.analysis.storage.standard_error import silent_on
 from gpuplan.analysis.trace.selection import Selection
 
@@ -127,7 +128,7 @@ def read_trace(
         InputError: no such file, not a canonical trace, a bad cell, or no job left.
         UsageError: ``selection.where`` is not a predicate over the canonical columns.
     """
-    selection = selection or Selection()
+    selection, named = selection or Selection(), named or path
     _check_is_parquet(regular_file(path))
     provenance = _read_provenance(path)
     wanted = list(dict.fromkeys(["submit_time", *(columns or CANONICAL)]))
@@ -136,10 +137,10 @@ def read_trace(
         with silent_on(*UNREADABLE):
             raw = pl.scan_parquet(path, glob=False)
             scan = _as_canonical(path, raw)
-            rows, running = _check_values(path if named is None else named, raw, scan)
+            rows, running = _check_values(named, raw, scan)
             if LIMIT_COLUMN in wanted and LIMIT_COLUMN not in scan.collect_schema():
                 wanted.remove(LIMIT_COLUMN)
-            _check_has(path if named is None else named, wanted, scan)
+            _check_has(named, wanted, scan)
             has = scan.collect_schema()
             more = dict.fromkeys(name for name in optional if name in has)
             wanted += [name for name in more if name not in wanted]
@@ -148,9 +149,7 @@ def read_trace(
             period, notes = None, tuple[str, ...]()
             if selection.has_period:
                 begin, end = selection.period_from, selection.period_to
-                scan, period, notes = runs.within(
-                    scan, begin, end, path if named is None else named
-                )
+                scan, period, notes = runs.within(scan, begin, end, named)
             if "duration_s" in wanted and PARTS in scan.collect_schema():
                 wanted.append(PARTS)
             jobs = _collected(scan, selection, [*dict.fromkeys([*wanted, *of_load])], categories)
@@ -160,7 +159,7 @@ def read_trace(
         raise _damaged(path, error) from error
     if jobs.is_empty():
         raise InputError(
-            path if named is None else named,
+            named,
             f"none of its {rows:,} jobs is left after --where, --since"
             + (", --until, --from and --to" if selection.has_period else " and --until"),
             hint="loosen the selection",
@@ -196,6 +195,7 @@ def _check_is_parquet(path: Path) -> None:
 def _read_provenance(path: Path) -> Provenance:
     """Return the stored provenance; a file of another tool has an unknown one."""
     try:
+        check_pages(path)
         with silent_on(*UNREADABLE):
             stored = pl.read_parquet_metadata(path).get(METADATA_KEY)
     except UNREADABLE as error:
