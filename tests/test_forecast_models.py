@@ -14,8 +14,8 @@ from gpuplan.analysis.forecast.demand import (
     is_series,
     read_series,
 )
-from gpuplan.analysis.forecast.forecast import forecast, pinball
-from gpuplan.analysis.forecast.models import MODELS, Split, forecasts_of, targets
+from gpuplan.analysis.forecast.forecast import forecast, pinball, score
+from gpuplan.analysis.forecast.models import MODELS, Forecasts, Split, forecasts_of, targets
 from gpuplan.analysis.user_tables.holidays import read_holidays
 
 HOUR = 3600 * 10**6
@@ -207,3 +207,12 @@ def test_a_file_of_holidays_is_read(tmp_path, text, dates):
     with pytest.raises(InputError) as error:
         read_holidays(str(path))
     assert dates in str(error.value)
+
+
+def test_a_demand_at_its_bound_is_covered_however_sums_are_rounded():
+    demand = np.full((1, 10), 0.3)
+    bounds = np.full((3, 1, 1, 10), np.nextafter(0.3, 0))
+    bounds[2] -= 1e-3  # of 95%: below demand, not by rounding
+    forecasts = Forecasts("last-value", 0, np.full((1, 1, 10), 0.3), bounds)
+    (scored,) = score(forecasts, demand, range(0, 5), range(5, 10))
+    assert (scored.coverage_90, scored.coverage_95) == (1.0, 0.0)

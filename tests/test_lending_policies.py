@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 from support_traces import write_trace
 
-from gpuplan.analysis.forecast.demand import DemandSeries
+from gpuplan.analysis.forecast.demand import WEEK_H, DemandSeries
+from gpuplan.analysis.forecast.models import SEASONAL_WEEK
 from gpuplan.cli.tables.lending_tables import _earning, _spot_waiting
-from gpuplan.planner.policies.spot.lending import demand_bound_by_hour
+from gpuplan.planner.policies.spot.lending import _refits, demand_bound_by_hour
 from gpuplan.planner.policies.spot.settings import ABOUT, scheduler_of, scheduler_with, settings_of
 from gpuplan.planner.runs.settings import defaults_of
 from gpuplan.simkit.spot.parameters import SCHEDULERS
@@ -362,6 +363,38 @@ def test_a_bound_knows_nothing_of_its_own_hours(forecast):
     np.testing.assert_allclose(one[:151], other[:151])
     assert other[-1] > one[-1]
     assert np.isinf(one[0])  # nothing is known, so nothing is lent
+
+
+def test_a_bound_of_a_long_log_learns_from_its_last_two_years():
+    rng = np.random.default_rng(2)
+    hours = np.arange(130 * WEEK_H)
+    gpus = np.rint(20 + 8 * np.sin(hours * np.pi / 12) + rng.uniform(0, 4, hours.size))[None, :]
+    once = gpus.copy()
+    once[:, : 20 * WEEK_H] = 500.0
+
+    def bounds(series):
+        demand = DemandSeries(("a",), series, 24 * 30, True)
+        return demand_bound_by_hour(demand, SEASONAL_WEEK, 0.9, 1, "pool")
+
+    assert (bounds(once)[-WEEK_H:] == bounds(gpus)[-WEEK_H:]).all()
+
+
+def test_demand_that_did_not_change_is_expected_to_stay():
+    gpus = np.full((1, 900), 3.0)
+    gpus[0, 800:] = 7.0
+    demand = DemandSeries(("a",), gpus, 0, True)
+    for forecast in ("auto", "orglinear"):
+        bound = demand_bound_by_hour(demand, forecast, 0.9, 1, "pool")
+        assert (bound[36:801] == 3.0).all() and bound[801] == 7.0
+
+
+def test_models_are_fitted_anew_every_four_weeks_and_later_every_twenty_fifth_of_the_log():
+    assert _refits(30) == []
+    assert _refits(700) == [36, 72, 168, 336, 672]
+    hundred = _refits(100 * WEEK_H)
+    assert set(np.diff(hundred[4:])) == {4 * WEEK_H}
+    century = _refits(876_000)
+    assert century[: len(hundred)] == hundred and len(century) < 150
 
 
 def test_the_exact_bound_is_the_highest_demand_to_come():

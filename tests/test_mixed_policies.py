@@ -13,7 +13,9 @@ from gpuplan.analysis.ingest.ingest import ingest
 from gpuplan.analysis.user_tables.gpu_rates import RATE_COLUMNS, read_gpu_rates
 from gpuplan.cli.formats.report import StudyView
 from gpuplan.cli.tables.fairness_tables import with_fairness
+from gpuplan.planner.policies.mixed import mixed_rounds
 from gpuplan.planner.policies.mixed.mixed_policy import fastest_free
+from gpuplan.planner.policies.mixed.round_state import never
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.requests.replays import GpuTypeRequest, ReplayRequest
 from gpuplan.planner.runs.job_rates import RateSource
@@ -74,6 +76,41 @@ def test_laws_of_every_policy(name):
     time = runs[0].timeline()
     assert (time["used_V100"] <= 4).all() and (time["used_T4"] <= 4).all()
     assert json.dumps(results)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", MIXED)
+def test_rounds_in_which_nothing_can_change_are_skipped(monkeypatch, name, seed):
+    rng = np.random.default_rng(seed)
+    rate = np.column_stack((np.ones(30), rng.choice([0.0, 0.4, 0.8, 1.0], 30)))
+    # Busy and calm by turns: some wait, some are alone.
+    submit_s = np.sort(rng.choice([0, 40_000, 90_000], 30) + rng.integers(0, 20_000, 30))
+    jobs = jobs_of(submit_s, rng.integers(60, 40_000, 30), rng.choice([1, 2, 4], 30), rate)
+    settings = {"cluster": SHAPE, "usd_per_gpu_h": 1.0, "state_gb": 600.0}
+    decided = []
+
+    def runs(skips):
+        def counted(jobs, cluster, choose, lasts):
+            def count(state):
+                decided[-1] += 1
+                return choose(state)
+
+            return play(jobs, cluster, count, lasts if skips else never)
+
+        decided.append(0)
+        monkeypatch.setattr(mixed_rounds, "play", counted)
+        return POLICIES[name].run(jobs, settings, np.random.default_rng(5))
+
+    play = mixed_rounds.play
+    skipped, each = runs(True), runs(False)
+    assert skipped.frame.equals(each.frame)
+    assert skipped.results == each.results
+    assert skipped.timeline().equals(each.timeline())
+    assert decided[1] == each.results["rounds"]
+    if name == "fft":
+        assert decided[0] == decided[1]
+    else:
+        assert decided[0] < decided[1]
 
 
 def test_a_wide_gang_waits_for_one_type():

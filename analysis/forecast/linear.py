@@ -7,6 +7,7 @@ hour of the day, weekday, holiday and group; so is h, and the standard deviation
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from scipy import fft
@@ -120,6 +121,7 @@ def moving_average(length: int, kernel: int) -> FloatArray:
     return matrix
 
 
+@cache
 def penalty_of_parts(length: int, kernel: int) -> FloatArray:
     """Return P with ``w' P w`` the least sum of squares of trend and remainder maps that make w.
 
@@ -129,6 +131,7 @@ def penalty_of_parts(length: int, kernel: int) -> FloatArray:
     trend = moving_average(length, kernel)
     rest = np.eye(length) - trend
     inverse: FloatArray = np.linalg.inv(trend.T @ trend + rest.T @ rest).astype(np.float64)
+    inverse.flags.writeable = False
     return inverse
 
 

@@ -104,6 +104,7 @@ class Allocation:
         pause_us: time without progress of the jobs that start (again); None for that of their
             class. What is longer than a round goes on in the next.
         factor: on the rate of each job, such as the loss of a gang spread over hosts; None for 1.
+        is_lasting: whether the rounds to come decide the same until a job comes or ends.
     """
 
     width: IntArray
@@ -111,13 +112,22 @@ class Allocation:
     hosts: IntArray | None = None
     pause_us: IntArray | None = None
     factor: FloatArray | None = None
+    is_lasting: bool = False
 
 
 Decide = Callable[[RoundView], Allocation]
 
 
-def run_decisions(jobs: RoundsJobs, cluster: RoundsCluster, decide: Decide) -> RoundsRun:
+def run_decisions(
+    jobs: RoundsJobs,
+    cluster: RoundsCluster,
+    decide: Decide,
+    repeated: Callable[[int], None] | None = None,
+) -> RoundsRun:
     """Run all jobs to their end; ``decide`` is called once a round, while there are jobs.
+
+    Where a decision is lasting, the rounds until a job comes, ends or enters another epoch repeat
+    it, and ``repeated`` is called with their number, if any.
 
     The whole cluster is rented from time 0 to the last end. A job that ends inside a round ends at
     that instant; its GPUs stay idle until the round ends.
@@ -151,7 +161,8 @@ def run_decisions(jobs: RoundsJobs, cluster: RoundsCluster, decide: Decide) -> R
             hosts=hosts[running] if host_type.size else np.zeros((alive, 0), np.int32),
             ended=before[r.jobs[before, step.FINISH] > 0],
         )
-        moved = _take(r, view, decide(view), host_type)
+        decision = decide(view)
+        moved = _take(r, view, decision, host_type)
         if host_type.size and moved is not None:
             runs = r.width[:alive] > 0
             hosts[running[runs]] = moved[runs]
@@ -160,7 +171,10 @@ def run_decisions(jobs: RoundsJobs, cluster: RoundsCluster, decide: Decide) -> R
             raise RuntimeError(f"{alive} jobs wait, and the policy gives none of them GPUs")
         log = step.note(log, r, most)
         before = running
-        step.end_round(r, False)
+        step.end_round(r, decision.is_lasting and idle == 0)
+        rounds = (int(r.clock[step.NOW]) - now) // r.interval - 1
+        if rounds and repeated is not None:
+            repeated(rounds)
     return run_of(r, log, most, most)
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
+from gpuplan.planner.policies.mixed.round_state import always, where_all_run
 from gpuplan.planner.runs.settings import Setting, SettingError
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.policies.mixed.round_state import RoundState
     from gpuplan.simkit.arrays import FloatArray, IntArray
 
 RULES = ("match", "tail")
@@ -30,7 +31,7 @@ def prepare(
 ) -> Decided:
     """Return the decisions for the jobs of a replay."""
     if values["rule"] == "tail":
-        return Decided(_tail(jobs))
+        return Decided(_tail(jobs), lasts=always)
     widths = np.unique(jobs.gpus)
     if widths.size > 1:
         listed = ", ".join(map(str, widths[:8]))
@@ -39,7 +40,7 @@ def prepare(
             f"match takes jobs with the same number of GPUs, found {listed}",
             "set rule=tail, or choose the jobs with --where 'num_gpus = 1'",
         )
-    return Decided(_match(int(widths[0])))
+    return Decided(_match(int(widths[0])), lasts=where_all_run)
 
 
 def _tail(jobs: RatedJobs) -> Any:

@@ -17,9 +17,9 @@ from gpuplan.planner.policies.mixed.results import FairnessResults
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
     from gpuplan.planner.policies.mixed.round_program import RoundAnswer
+    from gpuplan.planner.policies.mixed.round_state import RoundState
     from gpuplan.simkit.arrays import FloatArray, IntArray
 
 OWN = {

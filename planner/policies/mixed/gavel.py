@@ -20,8 +20,8 @@ from gpuplan.planner.runs.settings import Setting
 from gpuplan.planner.solver.linear_program import Program, solve
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.policies.mixed.round_state import RoundState
     from gpuplan.simkit.arrays import FloatArray, IntArray
 
 OBJECTIVES = ("max-min", "finish-time", "sjf")
@@ -87,6 +87,7 @@ class GavelRounds:
         resolve_s: least time between two solutions.
         jobs: all jobs.
         round_s: length of a round.
+        last: number of the last round that was decided, and the jobs that ran in it, with types.
     """
 
     objective: str
@@ -101,6 +102,7 @@ class GavelRounds:
     left: FloatArray = field(init=False)
     solved_at: float = -np.inf
     is_due: bool = False
+    last: tuple[int, IntArray, IntArray] | None = None
 
     def __post_init__(self) -> None:
         shape = self.jobs.rate.shape
@@ -112,6 +114,9 @@ class GavelRounds:
     def __call__(self, state: RoundState) -> IntArray:
         """Return the type of each job in a round."""
         now = state.number * self.round_s
+        if self.last is not None:  # the rounds since then repeated it
+            number, running, on = self.last
+            self.received[running, on] += state.number - number - 1
         self.is_due |= state.has_changed
         if self.is_due and now - self.solved_at >= self.resolve_s:
             self._restart(state, (now - self.solved_at) / self.round_s)
@@ -120,7 +125,20 @@ class GavelRounds:
         kind = self._rounded(state)
         runs = np.flatnonzero(kind >= 0)
         self.received[state.running[runs], kind[runs]] += 1.0
+        self.last = (state.number, state.running[runs], kind[runs])
         return kind
+
+    def lasts(self, state: RoundState, _kind: IntArray) -> bool:
+        """Whether a choice is the same until a job comes or ends: no type lacks GPUs."""
+        if self.is_due:
+            return False
+        waits = np.ones(state.running.size, bool)
+        for i in self._fastest_first(state.rate):
+            on = waits & (state.rate[:, i] > 0)
+            if state.width[on].sum() > state.gpus[i]:
+                return False
+            waits &= ~on
+        return True
 
     def _restart(self, state: RoundState, rounds: float) -> None:
         """Add to deficits what jobs did not get of their fractions in these rounds, and count anew.
@@ -202,9 +220,7 @@ class GavelRounds:
         share, received = self.share[running], self.received[running]
         rank = share * received.sum(axis=0) / received
         kind = np.full(running.size, -1, np.int64)
-        able = (rate > 0).sum(axis=0)
-        speed = rate.sum(axis=0) / np.maximum(able, 1)
-        for i in np.argsort(-speed, kind="stable").tolist():
+        for i in self._fastest_first(rate):
             free = int(state.gpus[i])
             order = np.lexsort((-share[:, i], -self.deficit[running, i], -rank[:, i]))
             for j in order.tolist():
@@ -213,12 +229,20 @@ class GavelRounds:
                     free -= int(width[j])
         return kind
 
+    @staticmethod
+    def _fastest_first(rate: FloatArray) -> list[int]:
+        """Return the types by the mean rate of the jobs that they can run."""
+        speed = rate.sum(axis=0) / np.maximum((rate > 0).sum(axis=0), 1)
+        order: list[int] = np.argsort(-speed, kind="stable").tolist()
+        return order
+
 
 def prepare(
     jobs: RatedJobs, cluster: MixedCluster, values: Mapping[str, Any], _: np.random.Generator
 ) -> Decided:
     """Return the decisions for the jobs of a replay."""
-    return Decided(GavelRounds(values["objective"], values["resolve_s"], jobs, cluster.round_s))
+    rounds = GavelRounds(values["objective"], values["resolve_s"], jobs, cluster.round_s)
+    return Decided(rounds, lasts=rounds.lasts)
 
 
 POLICY = mixed_policy(

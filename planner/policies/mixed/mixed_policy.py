@@ -22,6 +22,7 @@ from gpuplan.planner.policies.cluster_replay import (
     size_note,
 )
 from gpuplan.planner.policies.cluster_settings import SHARED
+from gpuplan.planner.policies.mixed.round_state import Lasts, never
 from gpuplan.planner.policies.policy import Policy
 from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
 from gpuplan.planner.runs.settings import FEWER_JOBS, Setting, SettingError
@@ -30,8 +31,8 @@ from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
 from gpuplan.simkit.time import TimeOverflow
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import Choose
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.policies.mixed.round_state import Choose
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.simkit.arrays import FloatArray, IntArray
 
@@ -87,11 +88,13 @@ class Decided:
         choose: decides each round.
         results: more numbers, after the run.
         warnings: what a reader must know, after the run.
+        lasts: whether a choice is the same until a job comes or ends.
     """
 
     choose: Choose
     results: Callable[[], dict[str, Any]] = dict
     warnings: Callable[[], tuple[str, ...]] = tuple
+    lasts: Lasts = never
 
 
 Prepare = Callable[["RatedJobs", "MixedCluster", Mapping[str, Any], np.random.Generator], Decided]
@@ -150,7 +153,7 @@ def simulate(
     _warn_of_long(settings.policy, rated, cluster)
     decided = prepare(rated, cluster, values, draws)
     try:
-        played = play(rated, cluster, decided.choose)
+        played = play(rated, cluster, decided.choose, decided.lasts)
     except TimeOverflow as error:
         raise UsageError(f"this replay cannot be made: {error}\n  next: {FEWER_JOBS}") from error
     share = jobs.workload.billed_gpus / jobs.workload.gpus  # of a GPU, where a job has a fraction

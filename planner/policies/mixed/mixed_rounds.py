@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+from gpuplan.planner.policies.mixed.round_state import Choose, Lasts, RoundState, never
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, RoundView, run_decisions
 from gpuplan.simkit.rounds.hosts import put_on_hosts
@@ -19,63 +19,6 @@ SAY_FIRST_S = 5.0
 """Time until the first line on how far a replay is."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoundState:
-    """What a policy sees as a round begins; arrays of shape (m,) are of the unfinished jobs.
-
-    Attributes:
-        number: of the round.
-        jobs, cluster: all jobs, and the cluster.
-        running: the jobs, as indices, by submission.
-        age: rounds since the first that each could run in.
-        left: work left, as estimated.
-        last: type that each ran on last, -1 before its first start.
-        now_on: type in the last round, -1 where it waited.
-        starts: how often each started.
-        ran: rounds in which each had GPUs.
-        has_changed: whether a job came or ended since the last round.
-    """
-
-    number: int
-    jobs: RatedJobs
-    cluster: MixedCluster
-    running: IntArray
-    age: IntArray
-    left: FloatArray
-    last: IntArray
-    now_on: IntArray
-    starts: IntArray
-    ran: IntArray
-    has_changed: bool
-
-    @property
-    def gpus(self) -> IntArray:
-        """GPUs of each type."""
-        return np.array(self.cluster.gpus, np.int64)
-
-    @property
-    def width(self) -> IntArray:
-        """GPUs of each job."""
-        width: IntArray = self.jobs.gpus[self.running]
-        return width
-
-    @property
-    def rate(self) -> FloatArray:
-        """Work per round of each job on each type."""
-        rate: FloatArray = self.jobs.rate[self.running]
-        return rate
-
-    @property
-    def work(self) -> FloatArray:
-        """Work of each job, as estimated."""
-        work: FloatArray = self.jobs.seen_work[self.running]
-        return work
-
-
-Choose = Callable[[RoundState], IntArray]
-"""Returns the type of each job of a `RoundState`, -1 to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +53,19 @@ class MixedRun:
     stretches: IntArray
 
 
-def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose) -> MixedRun:
+def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose, lasts: Lasts = never) -> MixedRun:
     """Run all jobs to their end; ``choose`` is called once a round, while there are jobs.
+
+    Where a choice ``lasts``, it is not called again until a job comes or ends.
 
     Raises:
         ValueError: a choice that cannot be.
         RuntimeError: the policy leaves all jobs waiting.
     """
     hosts = cluster.gpus_per_host or (0,) * len(cluster.gpus)
-    driver = _MixedDriver(jobs, cluster, choose, np.array(hosts, np.int64))
+    driver = _MixedDriver(jobs, cluster, choose, lasts, np.array(hosts, np.int64))
     shape = RoundsCluster(cluster.gpus, hosts, cluster.round_s)
-    run = run_decisions(jobs.rounds_jobs(cluster.round_s), shape, driver.decide)
+    run = run_decisions(jobs.rounds_jobs(cluster.round_s), shape, driver.decide, driver.repeat)
     driver.close()
     rounds = np.array(driver.rounds, np.int64).reshape(-1, 2 + len(cluster.gpus))
     return MixedRun(
@@ -144,6 +89,7 @@ class _MixedDriver:
     jobs: RatedJobs
     cluster: MixedCluster
     choose: Choose
+    lasts: Lasts
     hosts: IntArray
     switches: IntArray = field(init=False)
     type_changes: IntArray = field(init=False)
@@ -162,6 +108,7 @@ class _MixedDriver:
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
     end: int = 0
+    now_running: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
         n = self.jobs.gpus.size
@@ -220,13 +167,22 @@ class _MixedDriver:
         if jobs.cross_host is not None:
             measured = jobs.cross_host[running, np.maximum(kind, 0)]
             factor = np.where(np.isnan(measured), factor, measured)
+        stays = not arrived and bool((kind == now_on).all())
         return Allocation(
             width=width,
             gpu_type=np.where(runs, kind, 0),
             hosts=hosts,
             pause_us=pause,
             factor=np.where(spread, factor, 1.0),
+            is_lasting=stays and self.lasts(state, kind),
         )
+
+    def repeat(self, rounds: int) -> None:
+        """Note that the rounds after the last decision repeat it."""
+        self._run(self.now_running, rounds)
+        number, *rest = self.rounds[-1]
+        self.rounds += [[number + 1 + i, *rest] for i in range(rounds)]
+        self.end += rounds
 
     def _say(self, number: int) -> None:
         """Say how far the replay is.
@@ -282,7 +238,6 @@ class _MixedDriver:
     ) -> None:
         jobs, running, number = self.jobs, view.running, view.number
         runs = kind >= 0
-        self.ran[running[runs]] += 1
         self.switches[running[again]] += 1
         self.type_changes[running[changes]] += 1
         rate, last = jobs.rate[running], view.gpu_type
@@ -291,10 +246,8 @@ class _MixedDriver:
         self.upward[running[up]] += 1
         starts = again | (runs & (view.starts == 0))
         self.pause_us[running[starts]] = pause[starts]
-        spent = np.minimum(self.pause_us[running], int(to_micros(self.cluster.round_s))) * runs
-        self.pause_us[running] -= spent
-        self.fetch_us[running] = np.maximum(self.fetch_us[running] - spent, 0)
-        self.lost_us[running] += spent
+        self.now_running = running[runs]
+        self._run(self.now_running, 1)
         for job in view.ended.tolist():
             self._stretch(job, -1, self.end)
         old = self.on[running]
@@ -305,6 +258,15 @@ class _MixedDriver:
         )
         self.rounds.append([number, running.size, *busy.astype(int).tolist()])
         self.end = number + 1
+
+    def _run(self, running: IntArray, rounds: int) -> None:
+        """Count rounds for the jobs that have GPUs, and what of their pauses is over after them."""
+        self.ran[running] += rounds
+        time_us = rounds * int(to_micros(self.cluster.round_s))
+        spent = np.minimum(self.pause_us[running], time_us)
+        self.pause_us[running] -= spent
+        self.fetch_us[running] = np.maximum(self.fetch_us[running] - spent, 0)
+        self.lost_us[running] += spent
 
     def _stretch(self, job: int, kind: int, number: int) -> None:
         if self.on[job] >= 0:

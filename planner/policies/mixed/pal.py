@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, fastest_free, mixed_policy
+from gpuplan.planner.policies.mixed.round_state import where_all_run
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.policies.mixed.round_state import RoundState
     from gpuplan.simkit.arrays import IntArray
 
 
@@ -27,7 +28,7 @@ def prepare(
         order = np.argsort(queue, kind="stable")
         return fastest_free(order, state.rate, state.width, state.gpus, keeps=state.now_on)
 
-    return Decided(choose)
+    return Decided(choose, lasts=where_all_run)
 
 
 POLICY = mixed_policy(

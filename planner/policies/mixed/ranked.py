@@ -15,11 +15,12 @@ import numpy as np
 from gpuplan.planner.policies.cluster_replay import replay_settings
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, fastest_free, simulate
+from gpuplan.planner.policies.mixed.round_state import always, where_all_run, where_all_run_fastest
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.policies.mixed.round_state import RoundState
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.trace_jobs import TraceJobs
     from gpuplan.simkit.arrays import FloatArray, IntArray
@@ -53,7 +54,9 @@ def prepare(
             first, state.rate, state.width, state.gpus, keeps=state.now_on, skipping=skipping
         )
 
-    return Decided(choose)
+    if name == "fifo" and not preemptive:
+        return Decided(choose, lasts=always)
+    return Decided(choose, lasts=where_all_run_fastest if preemptive else where_all_run)
 
 
 def _rank(name: str, state: RoundState, limits: FloatArray) -> FloatArray:

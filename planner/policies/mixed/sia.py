@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
+from gpuplan.planner.policies.mixed.round_state import never, where_all_run_fastest
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
-    from gpuplan.planner.policies.mixed.mixed_rounds import RoundState
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
+    from gpuplan.planner.policies.mixed.round_state import RoundState
     from gpuplan.simkit.arrays import IntArray
 
 LEAST_FACTOR = 0.01
@@ -55,7 +56,8 @@ def prepare(
             return ()
         return (f"{unproven:,} rounds take the best allocation found, without proof",)
 
-    return Decided(choose, warnings=warnings)
+    lasts = where_all_run_fastest if power < 0 else never
+    return Decided(choose, warnings=warnings, lasts=lasts)
 
 
 POLICY = mixed_policy(

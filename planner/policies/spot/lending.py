@@ -37,6 +37,10 @@ _LOCK = threading.Lock()
 MOST_GROUPS = 20
 REFITS_H = (36, 72, 168, 336, 672)
 """Hours of history at which models are fitted anew, and then every four weeks."""
+REFIT_SHARE = 0.04
+"""Share of its history after which a model is fitted anew at the earliest: 4 weeks of 100."""
+MOST_H = 104 * WEEK_H
+"""Hours of history that a model learns from: the last two years."""
 
 
 def hourly_demand(
@@ -106,25 +110,40 @@ def _fitted(
     series, hours = demand.gpus, demand.hours
     mean = np.empty((steps, series.shape[0], hours))
     bound = np.empty_like(mean)
-    begins = [h for h in REFITS_H if h < hours]
-    begins += range(2 * REFITS_H[-1], hours, REFITS_H[-1])
+    begins = _refits(hours)
     _early(series[:, : (begins or [hours])[0]], p, mean, bound)
     for begin, end in pairwise([*begins, hours]):
-        split = Split(3 * begin // 4, begin, begin, steps)
-        past = series[:, :end]
+        first = max(0, begin - MOST_H)
+        known = begin - first
+        split = Split(3 * known // 4, known, known, steps)
+        past, hour_of_week = series[:, first:end], (demand.hour_of_week + first) % WEEK_H
+        names = CANDIDATES if forecast == "auto" else (forecast,)
+        if (past[:, :known] == past[:, :1]).all():  # demand did not change: it is expected to stay
+            names = (LAST_VALUE,)
         models = [
             forecasts
-            for name in (CANDIDATES if forecast == "auto" else (forecast,))
-            if (forecasts := forecasts_of(name, past, demand.hour_of_week, split, (p,))) is not None
-        ] or [_needed(past, demand.hour_of_week, split, p)]
+            for name in names
+            if (forecasts := forecasts_of(name, past, hour_of_week, split, (p,))) is not None
+        ] or [_needed(past, hour_of_week, split, p)]
         errors = np.stack([_errors(forecasts, past, split) for forecasts in models])
         best = errors.argmin(axis=0)
         part = slice(begin, end)
         for group, at in enumerate(best.tolist()):
-            own_mean, own_bound = models[at].at(range(begin, end))
+            own_mean, own_bound = models[at].at(range(known, end - first))
             mean[:, group, part] = own_mean[:, group]
             bound[:, group, part] = own_bound[0, :, group]
     return mean, bound
+
+
+def _refits(hours: int) -> list[int]:
+    """Return the hours of a replay at which models are fitted anew."""
+    begins = [h for h in REFITS_H if h < hours]
+    while begins and begins[-1] >= REFITS_H[-1]:
+        following = begins[-1] + max(REFITS_H[-1], int(REFIT_SHARE * begins[-1]))
+        if following >= hours:
+            break
+        begins.append(following)
+    return begins
 
 
 def _needed(series: FloatArray, hour_of_week: int, split: Split, p: float) -> Forecasts:
