@@ -154,6 +154,26 @@ def test_autoscaler_by_hand():
     assert run.waited_us.tolist() == [0]
 
 
+@pytest.mark.compiled
+@pytest.mark.kernels
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("target, band", [(0.5, 0.1), (0.9, 0.0)])
+def test_an_autoscaler_passes_quiet_rounds_at_once(window, target, band):
+    # Days go by between the jobs: the rounds between that change nothing are not decided anew, and
+    # the window and the efficiency at the next change are what each round would have made them.
+    submit = [0, 90 * 60 + 7, 1500 * 60, 1502 * 60]
+    jobs = one_class(submit, [4e5, 3e5, 4e4, 700.0], alpha=0.5)
+    policy = RoundsPolicy(
+        "pollux", max_gpus=12, target=target, band=band, window=window, provision_s=90.0
+    )
+    run = run_rounds(jobs, policy)
+    finish, waited, held, starts, timeline = run_twin(jobs, policy)
+    assert (run.starts.tolist(), run.waited_us.tolist()) == (starts, waited)
+    np.testing.assert_allclose(run.finish_us, finish, atol=2)
+    np.testing.assert_allclose(run.held_us, held, atol=30)
+    assert list(zip(run.time_us.tolist(), run.gpus.tolist(), strict=True))[:-1] == timeline[:-1]
+
+
 def test_the_size_found_by_bisection_is_as_close_to_the_target_as_any():
     rng = np.random.default_rng(0)
     for _ in range(30):

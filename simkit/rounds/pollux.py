@@ -195,6 +195,17 @@ def is_settled(
     return not surplus.any()
 
 
+@helper
+def keeps_its_size(recent: Any, ready: int, size: int, rules: Any) -> bool:
+    """Return whether an autoscaler that sees the same efficiency in each round changes nothing.
+
+    ``recent`` holds the efficiency of the last rounds, ``size`` is the best size, 0 if not known.
+    """
+    if ready == 0 or recent.min() != recent.max():
+        return False
+    return bool(size == ready or abs(recent.mean() - rules.target) <= rules.band)
+
+
 @kernel
 def play_pollux(r: Any, rules: Any) -> Any:
     """Run all jobs under Pollux; return the log. See `Rounds`."""
@@ -256,7 +267,14 @@ def play_pollux(r: Any, rules: Any) -> Any:
             log = note(log, r, ready + coming)
         elif log[clock[NOTES] - 1, RENTED] != ready + coming:
             log = note(log, r, ready + coming)
-        end_round(r, (settled or not by_age) and not scaled)
+        is_lasting = settled or not by_age
+        if scaled and is_lasting:
+            is_lasting = coming == 0 and not is_new and keeps_its_size(recent, ready, size, rules)
+        end_round(r, is_lasting)
+        if scaled and is_lasting:  # each round that followed at once would have counted, too
+            seen += (clock[NOW] - now) // r.interval - 1
+            if abs(recent.mean() - rules.target) > rules.band:
+                seen %= rules.window
         if scaled and clock[ALIVE] == 0:
             ready = coming = seen = 0
             log = note(log, r, 0)
