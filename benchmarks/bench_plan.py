@@ -103,8 +103,8 @@ def program_rows(program: PlanProgram) -> list[Row]:
 
 def replay_rows(bought: Purchase, name: str = "") -> list[Row]:
     """Return the replay of a plan, also under four caps, against the kernel on the same jobs."""
-    columns, committed, terms = bought.program.columns, bought.whole.committed, RentingTerms()
-    assigned = assigned_jobs(columns, bought.whole.share)
+    columns, committed, terms = bought.program.columns, bought.whole_nodes.committed, RentingTerms()
+    assigned = assigned_jobs(columns, bought.whole_nodes.share)
     run = replay_plan(columns, assigned, committed, terms)
     (of,) = run.types
     bare_s = cpu_s(lambda: run_plan(of.run.jobs, of.run.cluster))

@@ -84,7 +84,7 @@ def run() -> list[dict]:
             PolicySpec("size", policy, {}), np.random.default_rng(0), None,
             (parse_target(TARGET),), sure,
         )  # fmt: skip
-        Sizes(jobs, terms, 1, THREADS).one(even[-1])  # compile
+        Sizes(jobs, terms, 1, THREADS).at_size(even[-1])  # compile
         ours_s = elapsed_s(lambda terms=terms: Sizes(jobs, terms, 1, THREADS).at(even))
         bare_s = elapsed_s(lambda policy=policy: bare(work, even, policy))
         rows.append(

@@ -20,7 +20,7 @@ from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.policy_results import MeasuredResults, policy_results
 from gpuplan.planner.registry import find_policy
-from gpuplan.planner.runs.panels import TimeLines, together
+from gpuplan.planner.runs.panels import TimeLines, stacked
 from gpuplan.planner.runs.recorded_waits import WaitMatch, paired_waits
 from gpuplan.planner.runs.settings import SettingError
 from gpuplan.planner.runs.simulation import Simulation, results_as
@@ -41,14 +41,14 @@ class PolicySpec:
         label: its name in the comparison; no other has it.
         policy: name in `gpuplan.planner.registry.POLICIES`.
         settings: what is set of the policy's settings; a cluster may be a text such as ``50x8``.
-        given: setting -> the option that set it, for messages about errors.
+        option_of: setting -> the option that set it, for messages about errors.
         name: what was typed; empty for the label.
     """
 
     label: str
     policy: str
     settings: Mapping[str, Any]
-    given: Mapping[str, str] = field(default_factory=dict, compare=False)
+    option_of: Mapping[str, str] = field(default_factory=dict, compare=False)
     name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class PolicySpec:
         try:
             yield
         except SettingError as error:
-            raise error.given_as(self.given, "" if is_alone else self.label) from error
+            raise error.given_as(self.option_of, "" if is_alone else self.label) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class PolicyOutcome:
         ftf: finish-time fairness of the jobs, ascending; None where the policy does not measure it.
         simulation: the replay itself, where it is kept.
         match: its waits and those of the log; None where the log has too few.
-        loop, apart, site_gpus: as `gpuplan.planner.runs.simulation.Simulation` has them.
+        loop, gpus_by_type, site_gpus: as `gpuplan.planner.runs.simulation.Simulation` has them.
     """
 
     label: str
@@ -122,7 +122,7 @@ class PolicyOutcome:
     simulation: Simulation | None = field(default=None, compare=False)
     match: WaitMatch | None = field(default=None, compare=False)
     loop: str = ""
-    apart: Mapping[str, int] = field(default_factory=dict)
+    gpus_by_type: Mapping[str, int] = field(default_factory=dict)
     site_gpus: int | None = None
 
 
@@ -202,13 +202,15 @@ class PolicyComparison:
 
         Where all jobs are of one type, those that have the GPUs of the other types too.
         """
-        kept = next((run for run in self.outcomes if run.apart), None)
+        kept = next((run for run in self.outcomes if run.gpus_by_type), None)
         if kept is None:
             return ()
-        is_all = len(kept.apart) > 1
-        site = None if sum(kept.apart.values()) == kept.site_gpus else kept.site_gpus
+        is_all = len(kept.gpus_by_type) > 1
+        site = None if sum(kept.gpus_by_type.values()) == kept.site_gpus else kept.site_gpus
         return tuple(
-            run for run in self.outcomes if not run.apart and (is_all or run.results.gpus == site)
+            run
+            for run in self.outcomes
+            if not run.gpus_by_type and (is_all or run.results.gpus == site)
         )
 
     @property
@@ -269,7 +271,7 @@ class PolicyComparison:
 
     def timeline(self) -> pl.DataFrame:
         """Return the time lines of all outcomes, where they were kept."""
-        return together(
+        return stacked(
             [({"label": run.label, "policy": run.policy}, run.timeline) for run in self.outcomes]
         )
 
@@ -354,7 +356,7 @@ def _replayed(
         simulation=run if keeps else None,
         match=paired_waits(jobs, waited_s).summary(),
         loop=run.loop,
-        apart=run.apart,
+        gpus_by_type=run.gpus_by_type,
         site_gpus=run.site_gpus,
     )
 

@@ -29,5 +29,5 @@ def sized_policy(
     if "usd_per_gpu_h" in find_policy(policy.policy).settings:
         settings["usd_per_gpu_h"] = 1.0  # takes no market
     return replace(
-        policy, settings=settings, given=dict(policy.given) | dict.fromkeys(SIZES, option)
+        policy, settings=settings, option_of=dict(policy.option_of) | dict.fromkeys(SIZES, option)
     )

@@ -25,12 +25,12 @@ def price(
     price_table: PriceTable | None,
     first_submit_us: int | None,
     *,
-    beside: tuple[str, str] | None = None,
+    other_gpu: tuple[str, str] | None = None,
     log_types: Sequence[str | None] = (),
 ) -> tuple[list[PolicySpec], tuple[str, ...]]:
     """Return specs with the prices of one price table, each as it pays, and where those come from.
 
-    Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``beside`` is the
+    Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``other_gpu`` is the
     GPU of what else they are compared with, and its label; ``log_types`` the GPU types of the jobs,
     which are priced as their own type unless a GPU is set.
 
@@ -38,7 +38,7 @@ def price(
         UsageError: as there, or the prices would be of several GPUs.
     """
     priced_specs: list[PolicySpec] = []
-    gpus = {} if beside is None else dict([beside])
+    gpus = {} if other_gpu is None else dict([other_gpu])
     labels_of: dict[str, list[str]] = {}
     for spec in specs:
         settings = find_policy(spec.policy).settings
@@ -143,7 +143,7 @@ def book_price(
                 else:
                     settings |= {name: offer for name in LADDER if name != "marketplace_offers"}
         typed = {name: prices.option for name in settings.keys() - spec.settings.keys()}
-        priced_specs.append(replace(spec, settings=settings, given={**spec.given, **typed}))
+        priced_specs.append(replace(spec, settings=settings, option_of={**spec.option_of, **typed}))
     return priced_specs, tuple(notes)
 
 
@@ -219,9 +219,9 @@ def own_price(
             priced_specs.append(spec)
             continue
         usd = _mean(prices, hours)
-        typed = {**spec.given, "usd_per_gpu_h": "--price"}
+        typed = {**spec.option_of, "usd_per_gpu_h": "--price"}
         settings = {**spec.settings, "usd_per_gpu_h": usd}
-        priced_specs.append(replace(spec, settings=settings, given=typed))
+        priced_specs.append(replace(spec, settings=settings, option_of=typed))
     return priced_specs
 
 

@@ -62,11 +62,11 @@ def _read(builder: Any, address: Any) -> Any:
     """
     kind = address.type.pointee
     if isinstance(kind, ir.Aggregate):
-        whole = ir.Constant(kind, ir.Undefined)
+        aggregate = ir.Constant(kind, ir.Undefined)
         for at in range(len(kind)):
             part = _read(builder, cgutils.gep_inbounds(builder, address, 0, at))
-            whole = builder.insert_value(whole, part, at)
-        return whole
+            aggregate = builder.insert_value(aggregate, part, at)
+        return aggregate
     part = builder.load(address)
     part.set_metadata("invariant.load", builder.module.add_metadata([]))
     return part

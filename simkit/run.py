@@ -104,10 +104,10 @@ def leases_of(time_us: IntArray, gpus: IntArray) -> Leases:
         if count > now:
             rented.append((at, count - now))
         while now > count:
-            since, together = rented.pop()
-            back = min(together, now - count)
-            if together > back:
-                rented.append((since, together - back))
+            since, leased = rented.pop()
+            back = min(leased, now - count)
+            if leased > back:
+                rented.append((since, leased - back))
             held.append((since, at, back))
             now -= back
         now = count

@@ -151,7 +151,7 @@ def differences(path):
     if look.lines:
         return look.lines
     has_budget = options.get("budget") is not None
-    for stage, answer in (("program", plan.exact), ("plan", plan.whole)):
+    for stage, answer in (("program", plan.exact), ("plan", plan.whole_nodes)):
         compare_stage(look, columns, plan.program, answer, stage, results[stage], has_budget)
     compare_committed(look, columns, plan, results)
     compare_prices(look, columns, plan, results["program"])
@@ -210,11 +210,13 @@ def compare_committed(look, columns, plan, results):
     """Compare the GPUs to commit to, where both roundings do not cost the same."""
     program, want = plan.program, results["program"]
     for number, gpu_type in enumerate(columns.types):
-        exact, whole = plan.exact.committed[number], plan.whole.committed[number]
+        exact, whole = plan.exact.committed[number], plan.whole_nodes.committed[number]
         if want["K_unique"][gpu_type]:
             look.near(f"K {gpu_type}", exact, want["K"][gpu_type], 1e-4, 1e-6)
         golden = results["plan"]["K"][gpu_type]
-        same_cost = abs(cost_of(program, plan.whole) / results["plan"]["usd_per_h"] - 1) < 1e-6
+        same_cost = (
+            abs(cost_of(program, plan.whole_nodes) / results["plan"]["usd_per_h"] - 1) < 1e-6
+        )
         if want["K_unique"][gpu_type] or not same_cost:
             look.same(f"K {gpu_type} in whole nodes", float(whole), float(golden))
 
@@ -234,7 +236,7 @@ def compare_prices(look, columns, plan, want):
 
 def compare_assigned(look, columns, plan, results):
     """Compare the routes of the first jobs of the classes whose shares are unique."""
-    assigned = assigned_jobs(columns, plan.whole.share)
+    assigned = assigned_jobs(columns, plan.whole_nodes.share)
     for planned_class, golden in zip(columns.classes, results["plan"]["classes"], strict=True):
         key = "|".join((planned_class.label, planned_class.gpu_type, planned_class.width_bucket))
         want = results["first_routes"].get(key)

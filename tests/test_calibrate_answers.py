@@ -13,7 +13,7 @@ from gpuplan.analysis.site.slurm_conf import read_slurm_conf
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.infer import complete
 from gpuplan.planner.twin.lacks import lacks_of, lacks_text
-from gpuplan.planner.twin.score import advice, score_run, shown_alike, wait_note
+from gpuplan.planner.twin.score import advice, score_run, shown_in_one_unit, wait_note
 from gpuplan.planner.twin.settings import ADDED
 from gpuplan.simkit.twin.simulator import replay_site
 
@@ -108,9 +108,9 @@ def test_unlimited_jobs_do_not_make_the_inferred_maximum(tmp_path):
 
 
 def test_durations_of_a_sentence_share_their_unit():
-    assert shown_alike(117 * 60, 2.06 * HOUR) == ("1.95 h", "2.06 h")
-    assert shown_alike(3.0, 74.4 * 60) == ("0.05 min", "74.4 min")
-    assert shown_alike(0.0, 0.0) == ("0 s", "0 s")
+    assert shown_in_one_unit(117 * 60, 2.06 * HOUR) == ("1.95 h", "2.06 h")
+    assert shown_in_one_unit(3.0, 74.4 * 60) == ("0.05 min", "74.4 min")
+    assert shown_in_one_unit(0.0, 0.0) == ("0 s", "0 s")
 
 
 def test_the_headline_has_one_unit_and_no_error_below_the_best(monkeypatch):

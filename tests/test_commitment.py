@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.money.commitment import (
     CommitmentPlan,
-    together,
+    combined,
 )
 from gpuplan.planner.money.commitment_texts import TermOffer, commit_prices, parse_commit
 from gpuplan.planner.money.gpus_in_use import gpus_in_use
@@ -170,14 +170,14 @@ def test_at_the_optimum_a_term_pays_within_itself(runs, commit, beside, months):
 def test_several_types_add_up():
     first = plan_of([(0, 100, 4)], 100, 1, 2, today=((6, Fraction(1)),)).result(NO_RANGE, None)
     second = plan_of([(0, 50, 2)], 100, 1, 3, today=((0, Fraction(1)),)).result(NO_RANGE, None)
-    both = together([first, None, second])
+    both = combined([first, None, second])
     assert both.committed_gpus == 6 and both.today_gpus == 6
     assert both.usd_per_month == first.usd_per_month + second.usd_per_month
     assert both.today_over_optimum_usd_per_month == pytest.approx(
         first.today_over_optimum_usd_per_month + second.today_over_optimum_usd_per_month
     )
     assert both.curve == (*first.curve, *second.curve)
-    assert together([None, first]) is first and together([None]) is None
+    assert combined([None, first]) is first and combined([None]) is None
 
 
 def test_the_interval_of_a_commitment_holds_the_quantile_of_the_source():

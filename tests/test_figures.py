@@ -176,7 +176,7 @@ def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_
             expected = "all on rented workers ("
         assert expected in best
         (ring,) = [line for line in axes.lines if line.get_markersize() == 15]
-        chosen = found.taken(case)
+        chosen = found.recommended_in(case)
         assert ring.get_ydata()[0] == pytest.approx(chosen.cost_usd * month)
         named = [text.get_text() for text in figure.legends[0].get_texts()]
         assert named == [

@@ -102,7 +102,7 @@ def test_names_of_a_user_match_the_types_of_a_log():
     with pytest.raises(UsageError, match="--price: A100 of the log may be A100-40GB or A100-80GB"):
         match_types(["A100-40GB", "A100-80GB"], ["A100"], "--price")
     with pytest.raises(UsageError, match="--cluster: A100 is A100-80GB and A100-40GB in the log"):
-        match_types(["A100"], log, "--cluster", apart=True)
+        match_types(["A100"], log, "--cluster", one_type_each=True)
 
 
 def test_every_option_matches_types_alike(tmp_path):

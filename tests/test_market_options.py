@@ -251,14 +251,14 @@ def test_policies_are_priced_on_one_gpu():
     with pytest.raises(UsageError, match=different.format("hpa")):
         price(both, rows, START)
     with pytest.raises(UsageError, match=different.format("a sweep")):
-        price(both[1:], rows, START, beside=("A100", "a sweep"))
+        price(both[1:], rows, START, other_gpu=("A100", "a sweep"))
     own = [PolicySpec("a", "hpa", {"gpu": "A100"}), replace(both[1], settings={"gpu": "H100"})]
     with pytest.raises(UsageError, match=different.format("a")):
         price(own, rows, START)
     owned = PolicySpec("fifo", "fifo", {"usd_per_gpu_h": 1.0})
     assert price([both[0], owned], rows, START)[0][1] == owned  # of any GPU
-    for beside in (None, ("H100", "a sweep")):
-        same, notes = price(both[1:] * 2, rows, START, beside=beside)
+    for other_gpu in (None, ("H100", "a sweep")):
+        same, notes = price(both[1:] * 2, rows, START, other_gpu=other_gpu)
         assert same[0] == same[1] and same[0].settings == {"serverless_usd_per_gpu_h": 3.0}
         assert notes == ("serverless price: modal, $3 per GPU-hour",)
 

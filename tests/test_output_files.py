@@ -81,7 +81,7 @@ def test_files_that_cannot_be_written_are_refused_before_the_work(folder, out, p
             picture=True,
             rows=True,
             inputs=[None, "power:0.8", folder / "in.csv", folder / "absent.parquet"],
-            others=[folder / "other.csv", None],
+            more_files=[folder / "other.csv", None],
         )
     assert caught.value.exit_code == 3
     assert sorted(folder.iterdir()) == before

@@ -119,7 +119,7 @@ def test_a_sweep_is_in_dollars_a_month_and_rings_the_choice(lab):
     for axes, case in zip(figure.axes, found.cases, strict=True):
         assert axes.get_ylabel().startswith("cost (dollars a month")
         (ring,) = [line for line in axes.lines if line.get_markersize() == 15]
-        assert ring.get_ydata()[0] == pytest.approx(found.taken(case).cost_usd / 2)
+        assert ring.get_ydata()[0] == pytest.approx(found.recommended_in(case).cost_usd / 2)
         usd = {round(float(line.get_ydata()[0]), 6) for line in axes.lines}
         rented = [run for run in found.all_rented if run.price_ratio == case.price_ratio]
         assert len(rented) == 1 and round(rented[0].cost_usd / 2, 6) in usd

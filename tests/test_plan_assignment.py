@@ -47,7 +47,7 @@ def test_what_jobs_hold_is_exact_in_time():
     # 90 s of one GPU, then 30 s of three more within the second minute: bins see a peak of 2.
     jobs = jobs_from([0, 90], [120, 30], [1, 3])
     plan = plan_of(jobs, market(0.5, 1.0))
-    assigned = assigned_jobs(plan.program.columns, plan.whole.share)
+    assigned = assigned_jobs(plan.program.columns, plan.whole_nodes.share)
     committed, rented = market_uses(plan, assigned)
     assert (committed.name, committed.gpus, committed.mean_gpus) == ("committed", 1.0, 1.0)
     assert committed.usd_per_month == 0.5 * 730.5
@@ -66,7 +66,7 @@ def test_markets_of_jobs_on_spot_and_in_containers():
     }
     plan = plan_of(jobs, prices, limits=PlanLimits(spot_max=0.2))
     columns = plan.program.columns
-    assigned = assigned_jobs(columns, plan.whole.share)
+    assigned = assigned_jobs(columns, plan.whole_nodes.share)
     # 20% of 12 GPU-hours are 30% of class a: its first job runs on demand, its second on spot.
     names = [columns.routes[i].name for i in assigned.column]
     assert names == ["base", "spot", "serverless 60", "base"]
@@ -92,8 +92,10 @@ def test_dollars_of_a_plan_without_a_split_are_those_of_its_shares():
     jobs = jobs_from(submit, rng.integers(1, 90, 80) * 60.0, rng.choice([1, 2, 8], 80))
     plan = plan_of(jobs, market(0.9, 1.29))
     columns = plan.program.columns
-    uses = market_uses(plan, assigned_jobs(columns, plan.whole.share))
-    assert sum(use.usd_per_month for use in uses) == pytest.approx(plan.whole.usd_per_h * 730.5)
+    uses = market_uses(plan, assigned_jobs(columns, plan.whole_nodes.share))
+    assert sum(use.usd_per_month for use in uses) == pytest.approx(
+        plan.whole_nodes.usd_per_h * 730.5
+    )
 
 
 def test_deferred_jobs_have_no_route_and_their_work_counts():
@@ -101,7 +103,7 @@ def test_deferred_jobs_have_no_route_and_their_work_counts():
         [0, 0], [2 * HOUR, HOUR], [2, 2], job_class=["a", "later"], defer="job_class = 'later'"
     )
     plan = plan_of(jobs, market(on_demand=1.0), within_s=HOUR)
-    assigned = assigned_jobs(plan.program.columns, plan.whole.share)
+    assigned = assigned_jobs(plan.program.columns, plan.whole_nodes.share)
     assert assigned.column.tolist() == [0, -1]
     (rented,) = market_uses(plan, assigned)
     assert rented.mean_gpus == pytest.approx(3.0)

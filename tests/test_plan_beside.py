@@ -75,12 +75,12 @@ def test_services_are_demand_that_costs_what_its_gpus_cost():
     jobs = jobs_from([0], [4 * HOUR], [2])
     services = {"": ServiceLoad(np.array([0.0, HOUR]), np.array([1.0, 0.0]), 2 * HOUR)}
     plan = plan_of(jobs, market(0.9, 1.29), services=services)
-    assert plan.whole.committed.tolist() == [2.0]  # the third is busy half of the time
-    assert plan.whole.usd_per_h == pytest.approx(2 * 0.9 + 1.29 / 2)
-    assert cost_of(plan.program, plan.whole) == pytest.approx(plan.whole.usd_per_h)
+    assert plan.whole_nodes.committed.tolist() == [2.0]  # the third is busy half of the time
+    assert plan.whole_nodes.usd_per_h == pytest.approx(2 * 0.9 + 1.29 / 2)
+    assert cost_of(plan.program, plan.whole_nodes) == pytest.approx(plan.whole_nodes.usd_per_h)
     assert rented_usd_per_h(plan.program, plan.program.weights) == pytest.approx(2.5 * 1.29)
     cheap = plan_of(jobs, market(0.4, 1.29), services=services)
-    assert cheap.whole.committed.tolist() == [3.0]
+    assert cheap.whole_nodes.committed.tolist() == [3.0]
 
 
 @given(steps, st.integers(1, 40), st.floats(1, 500))
@@ -100,12 +100,12 @@ def test_services_hold_their_gpus_in_the_replay_too():
     services = {"": ServiceLoad(np.array([0.0, HOUR]), np.array([1.0, 0.0]), 2 * HOUR)}
     plan = plan_of(jobs, market(0.9, 1.29), services=services)
     columns = plan.program.columns
-    assigned = assigned_jobs(columns, plan.whole.share)
+    assigned = assigned_jobs(columns, plan.whole_nodes.share)
     terms = RentingTerms(provision_s=0.0, release_s=0.0)
-    run = replay_plan(columns, assigned, plan.whole.committed, terms)
+    run = replay_plan(columns, assigned, plan.whole_nodes.committed, terms)
     assert run.usd_per_month() == pytest.approx((2 * 0.9 + 1.29 / 2) * 730.5)
     assert (run.wait_s.tolist(), run.time_s.tolist()) == ([0.0], [4 * HOUR])
-    late = replay_plan(columns, assigned, plan.whole.committed, terms, caps={"": 2.0})
+    late = replay_plan(columns, assigned, plan.whole_nodes.committed, terms, caps={"": 2.0})
     assert late.wait_s.tolist() == [HOUR]  # services come first at one instant; then both fit
 
 
@@ -180,7 +180,7 @@ def test_the_quota_is_below_what_is_idle_where_demand_cannot_be_foreseen():
     lending = lending_of(plan, 0.4)
     (each,) = lending.types
     assert 0 < each.lent_gpus < each.known_gpus <= each.idle_gpus
-    assert each.pool_gpus == plan.whole.committed[0]
+    assert each.pool_gpus == plan.whole_nodes.committed[0]
     assert lending_of(plan, 0.0).usd_per_month == 0
 
 

@@ -42,13 +42,13 @@ def test_a_deferred_job_that_runs_goes_on_by_hand():
     )
     plan = plan_of(jobs, market(on_demand=9.0, owned=1), within_s=4 * HOUR)
     columns = plan.program.columns
-    assigned = assigned_jobs(columns, plan.whole.share)
-    start_s = deferred_start_s(columns, assigned, plan.whole.committed)
+    assigned = assigned_jobs(columns, plan.whole_nodes.share)
+    start_s = deferred_start_s(columns, assigned, plan.whole_nodes.committed)
     assert start_s.tolist() == [0, 2 * HOUR, 3 * HOUR, 8 * HOUR]
-    assert plan.whole.usd_per_h == pytest.approx(0)
+    assert plan.whole_nodes.usd_per_h == pytest.approx(0)
     assert usd_of(plan, assigned) == pytest.approx(MONTH_H)
     assert usd_of(plan, assigned, deferred_may_stop=True) == pytest.approx(0)
-    run = replay_plan(columns, assigned, plan.whole.committed, AT_ONCE)
+    run = replay_plan(columns, assigned, plan.whole_nodes.committed, AT_ONCE)
     changes = {step.name: step.change_usd_per_month for step in cost_steps(plan, assigned, run)}
     assert changes.pop("deferred_jobs") == pytest.approx(MONTH_H)
     assert list(changes.values()) == pytest.approx([0] * 5)
@@ -59,8 +59,8 @@ def test_without_delays_the_replay_costs_what_single_jobs_do(prices):
     jobs = busy_by_day(gpu_type=["A", "B"] * 250)
     plan = plan_of(jobs, market(on_demand=1.4, serverless_usd=1.5, **prices), within_s=6 * HOUR)
     columns = plan.program.columns
-    assigned = assigned_jobs(columns, plan.whole.share)
-    run = replay_plan(columns, assigned, plan.whole.committed, AT_ONCE)
+    assigned = assigned_jobs(columns, plan.whole_nodes.share)
+    run = replay_plan(columns, assigned, plan.whole_nodes.committed, AT_ONCE)
     usd = usd_of(plan, assigned)
     assert run.usd_per_month() == pytest.approx(usd, rel=1e-9)
     assert usd_of(plan, assigned, deferred_may_stop=True) < 0.995 * usd
@@ -70,8 +70,8 @@ def test_without_delays_the_replay_costs_what_single_jobs_do(prices):
 def test_steps_lead_from_the_program_to_the_replay():
     plan = plan_of(busy_by_day(), market(0.9, 1.4), within_s=6 * HOUR)
     columns = plan.program.columns
-    assigned = assigned_jobs(columns, plan.whole.share)
-    run = replay_plan(columns, assigned, plan.whole.committed, RentingTerms(release_s=600.0))
+    assigned = assigned_jobs(columns, plan.whole_nodes.share)
+    run = replay_plan(columns, assigned, plan.whole_nodes.committed, RentingTerms(release_s=600.0))
     steps = cost_steps(plan, assigned, run)
     assert steps[0].usd_per_month == pytest.approx(plan.exact.usd_per_h * MONTH_H)
     assert steps[-1].usd_per_month == pytest.approx(run.usd_per_month())
@@ -84,7 +84,7 @@ def test_steps_lead_from_the_program_to_the_replay():
     # what rented GPUs hold, plus their idle time, is what is billed
     (of_type,) = run.types
     assert of_type.idle_usd_per_h(3 * DAY) < of_type.usd_per_h(0.0, 3 * DAY)["on_demand"]
-    at_once = replay_plan(columns, assigned, plan.whole.committed, AT_ONCE)
+    at_once = replay_plan(columns, assigned, plan.whole_nodes.committed, AT_ONCE)
     assert at_once.types[0].idle_usd_per_h(columns.bins.window_s) == pytest.approx(0, abs=1e-6)
     assert [step.name for step in cost_steps(plan, assigned, None)] == [
         "program", "whole_nodes", "single_jobs", "deferred_jobs",
@@ -98,7 +98,8 @@ def test_a_saving_lies_in_its_interval_with_deferred_jobs(defer, seed):
     plan = plan_of(jobs, market(0.9, 1.9), within_s=8 * HOUR)
     recorded = bought_with(plan.program, {COMMITMENT})
     usd, recorded_usd = (
-        usd_of(of, assigned_jobs(of.program.columns, of.whole.share)) for of in (plan, recorded)
+        usd_of(of, assigned_jobs(of.program.columns, of.whole_nodes.share))
+        for of in (plan, recorded)
     )
     dollars = PlanDollars(usd, recorded_usd)
     options = {"seed": 0, "recorded": recorded, "resamples": 10}

@@ -57,8 +57,8 @@ def test_a_plan_costs_in_the_replay_what_it_says_within_two_percent(shared, name
     path = shared / "golden" / "plan" / f"{name}.json"
     golden = json.loads(path.read_text())
     _, columns, bought = golden_module().planned(path, golden["options"], golden["trace"])
-    assigned = assigned_jobs(columns, bought.whole.share)
-    committed = bought.whole.committed
+    assigned = assigned_jobs(columns, bought.whole_nodes.share)
+    committed = bought.whole_nodes.committed
     terms = RentingTerms(provision_s=0.0, release_s=0.0, billing_s=1e-6)
     run = replay_plan(columns, assigned, committed, terms, caps={})
     assert run.wait_s[run.is_planned].max() == 0
@@ -68,7 +68,7 @@ def test_a_plan_costs_in_the_replay_what_it_says_within_two_percent(shared, name
     assert answer == pytest.approx(usual.usd_per_month(), rel=0.02)
     steps = {step.name: step for step in cost_steps(bought, assigned, run)}
     lasting = steps["deferred_jobs"].change_usd_per_month if columns.has_deferred else 0.0
-    program_usd = bought.whole.usd_per_h * MONTH_H
+    program_usd = bought.whole_nodes.usd_per_h * MONTH_H
     assert (lasting > 0.02 * program_usd) == (name == "p6_defer")
     assert program_usd + lasting == pytest.approx(run.usd_per_month(), rel=0.02)
 

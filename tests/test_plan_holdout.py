@@ -130,12 +130,12 @@ def test_without_delays_the_replay_costs_what_the_assigned_jobs_do():
         jobs, market(0.9, 1.29, serverless_usd=1.35), speedup=table_speedup(all=[(1, 1), (16, 12)])
     )
     columns = bought.program.columns
-    assigned = assigned_jobs(columns, bought.whole.share)
-    run = replay_plan(columns, assigned, bought.whole.committed, AT_ONCE)
-    assert bought.whole.committed.sum() > 0
+    assigned = assigned_jobs(columns, bought.whole_nodes.share)
+    run = replay_plan(columns, assigned, bought.whole_nodes.committed, AT_ONCE)
+    assert bought.whole_nodes.committed.sum() > 0
     assert run.usd_per_month() == pytest.approx(usd_of(bought, assigned), rel=1e-6)
     assert run.wait_s.max() == 0
-    late = replay_plan(columns, assigned, bought.whole.committed, RentingTerms())
+    late = replay_plan(columns, assigned, bought.whole_nodes.committed, RentingTerms())
     assert late.wait_s.max() == 90 and late.usd_per_month() > run.usd_per_month()
 
 
@@ -184,7 +184,7 @@ def test_a_mean_time_counts_the_waits_of_the_replay():
     short = PlanLimits(mean_time_s=9_000.0)
     met = decide(program_of(jobs, BOTH, speedup=speedup, limits=short), late, NOW)
     assert met.run.time_s.mean() <= 9_000.0
-    assert met.bought.whole.committed.sum() > decision.bought.whole.committed.sum()
+    assert met.bought.whole_nodes.committed.sum() > decision.bought.whole_nodes.committed.sum()
 
 
 def test_a_class_that_waits_push_over_its_bound_is_named():

@@ -221,7 +221,7 @@ def test_worth_is_the_difference_of_two_programs():
     anew = purchase(program)
     bought, kept = keep_plan(anew, replace(old, hysteresis=0.0))
     free = best(program).usd_per_h
-    assert bought.whole.usd_per_h == pytest.approx(purchase(program).whole.usd_per_h)
+    assert bought.whole_nodes.usd_per_h == pytest.approx(purchase(program).whole_nodes.usd_per_h)
     assert anew.exact.usd_per_h == pytest.approx(free)
     worth = {(item.item, item.name): item.worth_usd_per_month for item in kept.items}
     assert worth["committed", ""] == pytest.approx(4 * 0.4 * 730.5)
@@ -261,12 +261,12 @@ def test_shares_that_break_a_limit_by_a_hair_shift():
     at = next(i for i, route in enumerate(columns.routes) if route.name == "spot")
     slower = (1 + columns.time_s[at] / HOUR) / 2
     anew = purchase(program_of(jobs, prices, limits=PlanLimits(slower=slower)))
-    assert anew.whole.share[at] == pytest.approx(0.5)
+    assert anew.whole_nodes.share[at] == pytest.approx(0.5)
 
     def kept_with(share):
         old = OldPlan({}, {("a", "", "1"): {"base": 1 - share, "spot": share}})
         bought, kept = keep_plan(anew, old)
-        return bought.whole.share[at], kept.items[0]
+        return bought.whole_nodes.share[at], kept.items[0]
 
     share, item = kept_with(0.51)
     assert not item.moved and not item.reason and share == pytest.approx(0.5)
@@ -284,7 +284,7 @@ def test_growth_intervals_and_cheaper_plans_of_what_stays():
     bought, kept = keep_plan(anew, old)
     assert not any(item.moved for item in kept.items)
     assert bought.all_committed.tolist() == [40.0]
-    assert bought.whole.usd_per_h == pytest.approx(40 * 0.9 + 1.29)
+    assert bought.whole_nodes.usd_per_h == pytest.approx(40 * 0.9 + 1.29)
     (same, grown) = plan_growths(bought, (0.0, 1.0))
     assert same.usd_per_month == pytest.approx((40 * 0.9 + 1.29) * 730.5)
     assert same.best_committed[0].gpus == 41 and grown.best_committed[0].gpus == 82

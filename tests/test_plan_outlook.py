@@ -43,7 +43,7 @@ def mixed(count=300, days=20, seed=7, **options):
 
 def decisions_of(plan):
     """Return name -> decision of a plan on one GPU type."""
-    assigned = assigned_jobs(plan.program.columns, plan.whole.share)
+    assigned = assigned_jobs(plan.program.columns, plan.whole_nodes.share)
     uses = market_uses(plan, assigned)
     return {row.name: row for row in plan_decisions(plan, assigned, uses)}
 
@@ -96,7 +96,7 @@ def test_decisions_count_jobs_and_name_classes():
     jobs = mixed(spot="num_gpus = 1", by="group", group=["a", "b", "b"] * 100)
     markets = replace(PRICES, spot_usd=0.3, serverless_usd=0.9)
     plan = plan_of(jobs, markets, speedup=load_speedup("power:0.5"), limits=PlanLimits(slower=2.0))
-    assigned = assigned_jobs(plan.program.columns, plan.whole.share)
+    assigned = assigned_jobs(plan.program.columns, plan.whole_nodes.share)
     rows = decisions_of(plan)
     kinds = [plan.program.columns.routes[at].kind for at in assigned.column]
     for name in ("spot", "width"):
@@ -123,13 +123,13 @@ def test_cheaper_plans_cost_less_and_take_longer():
     plan = plan_of(jobs, markets, settings=settings, speedup=speedup, limits=limits)
     plans = cheaper_plans(plan)
     assert 1 <= len(plans) <= MOST_CHEAPER
-    usd = [plan.whole.usd_per_h * MONTH_H, *(row.usd_per_month for row in plans)]
-    times = [plan.whole.mean_time_s, *(row.mean_time_s for row in plans)]
+    usd = [plan.whole_nodes.usd_per_h * MONTH_H, *(row.usd_per_month for row in plans)]
+    times = [plan.whole_nodes.mean_time_s, *(row.mean_time_s for row in plans)]
     assert usd == sorted(usd, reverse=True) and times == sorted(times)
     for row in plans:  # each is the plan under its own bound, with jobs as assigned
         loose = PlanLimits(slower=row.slower)
         alone = plan_of(jobs, markets, settings=settings, speedup=speedup, limits=loose)
-        assigned = assigned_jobs(alone.program.columns, alone.whole.share)
+        assigned = assigned_jobs(alone.program.columns, alone.whole_nodes.share)
         assert usd_of(alone, assigned) == pytest.approx(row.usd_per_month, rel=2e-3)
         assert row.slowest.times <= row.slower * 1.1
 
@@ -146,8 +146,8 @@ def test_smaller_budgets_take_longer():
     assert plans
     for row in plans:
         assert row.budget_usd_per_month < 40 * MONTH_H
-        assert row.mean_time_s > plan.whole.mean_time_s
-    target = PlanLimits(mean_time_s=plan.whole.mean_time_s)
+        assert row.mean_time_s > plan.whole_nodes.mean_time_s
+    target = PlanLimits(mean_time_s=plan.whole_nodes.mean_time_s)
     binding = plan_of(mixed(), PRICES, limits=target, **options)
     assert {limits.mean_time_s > target.mean_time_s for limits in looser_limits(binding)} == {True}
 
@@ -308,8 +308,8 @@ def test_shares_of_a_plan_with_a_bound_keep_it():
     )
     columns = plan.program.columns
     for number, planned in enumerate(columns.classes):
-        shares = share_of(columns, plan.whole.share, number)
+        shares = share_of(columns, plan.whole_nodes.share, number)
         assert sum(shares.values()) == pytest.approx(1.0)
         rows = columns.class_of == number
-        mean_s = plan.whole.share[rows] @ columns.time_s[rows]
+        mean_s = plan.whole_nodes.share[rows] @ columns.time_s[rows]
         assert mean_s <= 1.1 * planned.recorded_s * (1 + 1e-9)

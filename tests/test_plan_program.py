@@ -75,16 +75,16 @@ def test_commitments_are_whole_nodes_up_or_down_or_at_most_the_cap():
     plan = plan_of(jobs, replace(PRICES, node=8))
     up, down = 16 * 0.9 + 24 * 0.129, 8 * 0.9 + 1.29 * 3 + 29 * 0.129
     assert plan.exact.committed.tolist() == pytest.approx([11.0])
-    assert plan.whole.usd_per_h == pytest.approx(min(up, down)) == pytest.approx(down)
-    assert plan.whole.committed.tolist() == [8.0]
+    assert plan.whole_nodes.usd_per_h == pytest.approx(min(up, down)) == pytest.approx(down)
+    assert plan.whole_nodes.committed.tolist() == [8.0]
     assert gap_share(plan) == pytest.approx(down / (11 * 0.9 + 29 * 0.129) - 1)
     cheap = plan_of(jobs, market(0.3, 1.29, node=8))
-    assert cheap.whole.committed.tolist() == [16.0]
+    assert cheap.whole_nodes.committed.tolist() == [16.0]
     capped = plan_of(jobs, market(0.3, 1.29, node=8, cap=20, owned=6))
     assert capped.exact.committed.tolist() == pytest.approx([5.0])
-    assert capped.whole.committed.tolist() == [8.0]
+    assert capped.whole_nodes.committed.tolist() == [8.0]
     tight = plan_of(jobs, market(0.3, 1.29, cap=9))
-    assert tight.whole.committed.tolist() == [9.0]
+    assert tight.whole_nodes.committed.tolist() == [9.0]
 
 
 def test_types_are_bought_apart():
@@ -317,8 +317,10 @@ def test_commitment_alone_is_the_quantile_of_size(drawn, commit):
     term = TermOffer(Fraction(str(commit)))
     size = CommitmentPlan(held, "", (term,), Fraction("1.29"))
     committed = size.optimum(term)
-    assert plan.whole.usd_per_h * 730.5 == pytest.approx(float(size.usd_per_month(committed, term)))
-    assert plan.exact.usd_per_h == pytest.approx(plan.whole.usd_per_h)
+    assert plan.whole_nodes.usd_per_h * 730.5 == pytest.approx(
+        float(size.usd_per_month(committed, term))
+    )
+    assert plan.exact.usd_per_h == pytest.approx(plan.whole_nodes.usd_per_h)
 
 
 @given(
@@ -380,7 +382,7 @@ def test_limits_that_no_plan_keeps_are_refused_with_what_can_be_kept():
         plan_of(jobs, PRICES, limits=PlanLimits(usd_per_h=1.0))
     with pytest.raises(InfeasibleError, match=r"--cluster 2: .* peak of 3.0 GPUs"):
         plan_of(jobs, market(commit=1.0, cap=2))
-    assert plan_of(jobs, market(commit=1.0, cap=3)).whole.committed.tolist() == [3.0]
+    assert plan_of(jobs, market(commit=1.0, cap=3)).whole_nodes.committed.tolist() == [3.0]
 
 
 def test_a_budget_that_only_fractions_of_nodes_meet_is_refused():
@@ -403,5 +405,5 @@ def test_a_budget_that_buys_no_time_buys_the_cheaper_number_of_nodes():
     jobs = jobs_from([0] * 9, [HOUR] * 9, [1] * 9)
     prices = market(1.0, 1.29, node=8)
     plan = plan_of(jobs, prices, limits=PlanLimits(usd_per_h=20.0))
-    assert plan.whole.committed.tolist() == [8.0]
-    assert plan.whole.usd_per_h == pytest.approx(9.29)
+    assert plan.whole_nodes.committed.tolist() == [8.0]
+    assert plan.whole_nodes.usd_per_h == pytest.approx(9.29)

@@ -226,6 +226,6 @@ def test_other_laws_and_losses_keep_the_plan_and_make_it_anew():
     for row in rows[:2]:  # what is made for a law is what a plan under that law alone is
         alone = plan_of(jobs, markets, speedup=load_speedup(row.value), **options)
         assert row.best_usd_per_month == pytest.approx(alone.exact.usd_per_h * MONTH_H, rel=1e-6)
-    assert rows[2].mean_time_s < plan.whole.mean_time_s < rows[3].mean_time_s
+    assert rows[2].mean_time_s < plan.whole_nodes.mean_time_s < rows[3].mean_time_s
     same = plan_of(jobs, markets, speedup=load_speedup("power:0.7"), **options)
     assert [row.name for row in other_assumptions(same)] == [LOSSES, LOSSES]

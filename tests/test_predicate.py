@@ -27,7 +27,7 @@ ROWS = pl.DataFrame(
 
 
 def kept(text: str) -> list[float]:
-    return ROWS.filter(read_predicate(text).whole)["num_gpus"].to_list()
+    return ROWS.filter(read_predicate(text).expression)["num_gpus"].to_list()
 
 
 def repeated(text: str, times: int, joint: str) -> str:
@@ -81,7 +81,7 @@ def test_a_split_predicate_is_that_of_polars(text):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predicate, "MOST_TERMS_WHOLE", 0)
-        found = ROWS.select(read_predicate(text).whole.alias("keep"))
+        found = ROWS.select(read_predicate(text).expression.alias("keep"))
     assert found.equals(ROWS.select(pl.sql_expr(text).alias("keep")))
 
 

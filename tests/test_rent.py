@@ -166,7 +166,7 @@ CHANGING = Market(
 )
 def test_an_hour_that_begins_later_costs_what_offers_cost_then(pricing, begin_h, taken, usd):
     terms = RentalTerms(CHANGING, 10.0, pricing, 0.0, 0.0)
-    rent = hold(terms, 1, HOUR, begin_us=int(begin_h * HOUR), taken=taken)
+    rent = hold(terms, 1, HOUR, begin_us=int(begin_h * HOUR), rented=taken)
     assert rent.billed_usd.tolist() == pytest.approx([usd])
 
 

@@ -104,7 +104,7 @@ def test_md1_gives_the_size_of_pollaczek_and_khinchine():
         answer = smallest(sizes)
         ends = interval_of(sizes, answer)
         assert answer == textbook and ends.low_gpus <= textbook <= ends.high_gpus
-    sized = sizes.one(8)
+    sized = sizes.at_size(8)
     low, high = sized.mean_wait_interval
     assert low <= wait_s <= high
     assert sized.p95_wait_interval[0] <= sized.waits["p95_wait_s"] <= sized.p95_wait_interval[1]

@@ -382,15 +382,15 @@ def uses(draw):
 @given(uses())
 def test_a_month_like_itself_costs_its_bill_and_pools_cost_what_they_cost(drawn):
     use, actual = use_of(*drawn)
-    for month in range(use.known):
-        same = use.like(month, month)
+    for month in range(use.recorded_months):
+        same = use.as_in_month(month, month)
         assert same.usd == actual[month]
         assert same.total >= use.paid_usd(month)
-        ahead = use.like(month, use.known)
+        ahead = use.as_in_month(month, use.recorded_months)
         lengths = [end - begin for begin, end in pairwise(MONTHS.edges_us.tolist())]
-        share = Fraction(lengths[use.known], lengths[month])
+        share = Fraction(lengths[use.recorded_months], lengths[month])
         assert ahead.usd == {name: usd * share for name, usd in actual[month].items()}
-        assert ahead.total >= use.paid_usd(use.known)
+        assert ahead.total >= use.paid_usd(use.recorded_months)
 
 
 @settings(max_examples=30)
@@ -408,7 +408,7 @@ def test_growth_is_that_of_every_run(drawn, growth):
     if growth.denominator == 3:  # thirds of a GPU are rounded in the other side
         growth, grown = Fraction(1), quadrupled
     first, second = (use_of(each, book)[0] for each in (quadrupled, grown))
-    left, right = first.like(1, 4, growth).usd, second.like(1, 4).usd
+    left, right = first.as_in_month(1, 4, growth).usd, second.as_in_month(1, 4).usd
     for name in left.keys() | right.keys():
         assert float(left.get(name, 0)) == pytest.approx(float(right.get(name, 0)), abs=1e-9)
 
@@ -418,8 +418,8 @@ def test_growth_is_that_of_every_run(drawn, growth):
 def test_no_model_forgets_the_pools_and_constant_use_is_forecast_by_all(drawn):
     use, _ = use_of(*drawn)
     for model in MODELS.values():
-        spend = model.forecast(use, use.known - 1, use.known)
-        assert float(spend.total) >= float(use.paid_usd(use.known)) - 1e-9
+        spend = model.forecast(use, use.recorded_months - 1, use.recorded_months)
+        assert float(spend.total) >= float(use.paid_usd(use.recorded_months)) - 1e-9
         assert all(usd >= 0 for usd in spend.usd.values())
     book = drawn[1]
     always = HeldRuns(

@@ -12,7 +12,7 @@ import pytest
 from gpuplan.analysis.storage import temporary
 from gpuplan.analysis.storage.files import atomic_output, check_writable
 from gpuplan.analysis.storage.temporary import (
-    folder_beside,
+    folder_next_to,
     release_all,
     remove_stale,
     temporary_file,
@@ -165,7 +165,7 @@ def test_a_file_that_another_run_has_locked_first_is_given_up(tmp_path, monkeypa
     assert len(list(tmp_path.iterdir())) == 1
 
 
-@pytest.mark.parametrize("made", [temporary_file, folder_beside])
+@pytest.mark.parametrize("made", [temporary_file, folder_next_to])
 def test_an_interrupt_at_any_line_leaves_nothing(tmp_path, made):
     source, tracer = temporary.__file__, sys.gettrace()
     for line in itertools.count():
@@ -184,7 +184,7 @@ def test_an_interrupt_at_any_line_leaves_nothing(tmp_path, made):
 
         try:
             sys.settrace(interrupt)
-            made(tmp_path / "name" if made is folder_beside else tmp_path).release()
+            made(tmp_path / "name" if made is folder_next_to else tmp_path).release()
         except KeyboardInterrupt:
             release_all()
             assert names(tmp_path) == [], f"after {line} lines"

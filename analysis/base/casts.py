@@ -45,7 +45,7 @@ def canonical_cast(
     if dtype == pl.Null():
         return column.cast(kind)
     if kind.is_integer() and dtype.is_numeric():
-        return _whole(column).cast(kind).alias(name)
+        return _as_integers(column).cast(kind).alias(name)
     if kind.is_float() and dtype.is_numeric():
         return column.cast(kind)
     if kind == pl.String() and _has_text(dtype):
@@ -93,7 +93,7 @@ def _within_64_bits(column: pl.Expr, dtype: pl.Datetime) -> pl.Expr:
     return column.to_physical().clip(-MOST_MS, MOST_MS).cast(dtype)
 
 
-def _whole(column: pl.Expr) -> pl.Expr:
+def _as_integers(column: pl.Expr) -> pl.Expr:
     """Return numbers as 32-bit integers; see `canonical_cast`."""
     value = column.cast(pl.Float64)
     near = value.clip(-MOST_WHOLE, MOST_WHOLE)

@@ -55,9 +55,9 @@ def ks_two_sample(first: FloatArray, second: FloatArray) -> tuple[float, float, 
     at = np.concatenate([first, second])
     first_cdf = np.searchsorted(first, at, side="right") / first.size
     second_cdf = np.searchsorted(second, at, side="right") / second.size
-    apart = np.abs(first_cdf - second_cdf)
-    most = float(apart.max())
-    where = float(at[apart == most].min())
+    distance = np.abs(first_cdf - second_cdf)
+    most = float(distance.max())
+    where = float(at[distance == most].min())
     effective = first.size * second.size / (first.size + second.size)
     return most, where, float(kolmogorov(most * effective**0.5))
 

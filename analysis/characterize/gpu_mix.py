@@ -38,13 +38,13 @@ def gpu_mix(today: Today | None, planned: str | None = None) -> GpuMix | None:
     if not named:
         return None
     kept = gpu_name(planned or named[0].gpu_type)
-    others = [usage for usage in named if not same_gpu(kept, usage.gpu_type)]
-    other_gpu_h = sum(usage.gpu_h for usage in others)
+    other_types = [usage for usage in named if not same_gpu(kept, usage.gpu_type)]
+    other_gpu_h = sum(usage.gpu_h for usage in other_types)
     if not other_gpu_h:
         return None
     return GpuMix(
         planned_gpu_type=kept,
-        other_gpu_types=tuple(usage.gpu_type for usage in others),
+        other_gpu_types=tuple(usage.gpu_type for usage in other_types),
         other_gpu_h=other_gpu_h,
         other_gpu_h_share=other_gpu_h / today.usage.gpu_h if today.usage.gpu_h else 0.0,
     )

@@ -58,9 +58,9 @@ def _bills(
 def with_bills(table: Groups, bills: Mapping[str | None, float | None]) -> Groups:
     """Return a table with the bill of a month of each row, by its name."""
     shown = {row.name for row in table.rows}
-    others = [usd for name, usd in bills.items() if name not in shown]
-    prices = [usd for usd in others if usd is not None]
-    rest, usd = table.others, sum(prices) if len(prices) == len(others) else None
+    other_usd = [usd for name, usd in bills.items() if name not in shown]
+    prices = [usd for usd in other_usd if usd is not None]
+    rest, usd = table.others, sum(prices) if len(prices) == len(other_usd) else None
     return replace(
         table,
         rows=tuple(replace(row, usd_per_month=bills.get(row.name, 0.0)) for row in table.rows),

@@ -191,11 +191,11 @@ def resampled(jobs: JobArrays, blocks: Blocks) -> dict[str, Resampled]:
     with ThreadPoolExecutor(max_workers=2) as pool:  # NumPy releases the interpreter's lock
         rows = np.array(list(pool.map(ordered, range(len(blocks.starts)))))
     samples: dict[str, Resampled] = dict(zip(names, rows.T, strict=True))
-    whole = gpu.concentration(np.ones(jobs.jobs, dtype=np.int32))
+    top_shares = gpu.concentration(np.ones(jobs.jobs, dtype=np.int32))
     shares = [name for name in names if name.startswith("gpu_time.")]
     samples |= {
         name: ResampledShare(rows[:, names.index(name)], share)
-        for name, share in zip(shares, whole, strict=True)
+        for name, share in zip(shares, top_shares, strict=True)
     }
     return {
         "duration_s.mean": _mean(blocks, jobs.duration_s),

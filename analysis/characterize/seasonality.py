@@ -113,9 +113,9 @@ def explained(values: FloatArray, labels: IntArray) -> float:
     total = np.bincount(labels, values)
     seen = size > 0
     between = float((total[seen] ** 2 / size[seen]).sum()) - values.sum() ** 2 / values.size
-    whole = float(((values - values.mean()) ** 2).sum())
-    within = max(whole - between, 0.0) / (values.size - np.count_nonzero(seen))
-    return float(1 - within / (whole / (values.size - 1)))
+    overall = float(((values - values.mean()) ** 2).sum())
+    within = max(overall - between, 0.0) / (values.size - np.count_nonzero(seen))
+    return float(1 - within / (overall / (values.size - 1)))
 
 
 def find_peak(series: FloatArray) -> tuple[float | None, float | None, float | None]:

@@ -224,16 +224,16 @@ def by_name(names: pl.Series, jobs: JobArrays, *, top: int) -> Groups | None:
     ranked = present[np.lexsort((-tally.jobs[present], -tally.gpu_s[present]))]
     shown = ranked[:top]
     codes = codes[jobs.earlier :]
-    together = _positions(codes, shown, tally.jobs)
+    positions_of_groups = _positions(codes, shown, tally.jobs)
     submitted = jobs.submitted()
     rows = tuple(
         _row(
             None if code == nameless else distinct[int(code)],
             tally.share(code),
-            chosen,
+            positions,
             submitted,
         )
-        for code, chosen in zip(shown, together, strict=True)
+        for code, positions in zip(shown, positions_of_groups, strict=True)
     )
     rest = ranked[top:]
     others = OtherGroups(rest.size, tally.share(rest)) if rest.size else None
@@ -293,16 +293,16 @@ def _positions(
     rank[shown] = np.arange(shown.size)
     end = np.cumsum(jobs[shown])
     filled = end - jobs[shown]
-    together = np.empty(int(end[-1]), dtype=np.min_scalar_type(codes.size))
+    positions = np.empty(int(end[-1]), dtype=np.min_scalar_type(codes.size))
     for part in chunks(codes.size):
         ranks = rank[codes[part]]
         order = np.argsort(ranks, kind="stable")
         counts = np.bincount(ranks, minlength=shown.size)[: shown.size]
         order = order[: int(counts.sum())]  # codes that are not shown have the largest rank
         first = np.repeat(filled - (np.cumsum(counts) - counts), counts)
-        together[first + np.arange(order.size)] = order + part.start
+        positions[first + np.arange(order.size)] = order + part.start
         filled += counts
-    return np.split(together, end[:-1])
+    return np.split(positions, end[:-1])
 
 
 def _row(name: str | None, share: Share, chosen: NDArray[Any], jobs: JobArrays) -> GroupRow:

@@ -81,8 +81,8 @@ def memory_s(jobs: JobArrays) -> float:
     """
     chosen = jobs.holding()
     weight = jobs.gpu_s[chosen] * jobs.num_gpus[chosen]
-    whole = float(weight.sum())
-    return float((weight * jobs.held_s[chosen]).sum()) / whole if whole > 0 else 0.0
+    total = float(weight.sum())
+    return float((weight * jobs.held_s[chosen]).sum()) / total if total > 0 else 0.0
 
 
 def resampled_bursts(submit_us: IntArray, resamples: int, rng: np.random.Generator) -> Resampled:
@@ -131,8 +131,8 @@ def resampled_rhythm(
             result.append((_undefined([path], resamples), 0))
             continue
         series, labels = hourly[0], hourly[1:][clock]
-        whole = series[: cycles * cycle_h].reshape(cycles, cycle_h)
-        block = block_length(whole.mean(axis=1), whole.std(axis=1))
+        cycles_gpus = series[: cycles * cycle_h].reshape(cycles, cycle_h)
+        block = block_length(cycles_gpus.mean(axis=1), cycles_gpus.std(axis=1))
         blocks = draw_blocks(series.size, cycle_h * block, resamples, rng)
         values = np.full(resamples, np.nan)
         for resample in range(resamples):

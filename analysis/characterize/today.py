@@ -176,14 +176,14 @@ def today(trace: Trace) -> Today | None:
     del codes
     types.sort(key=lambda each: (-each.gpu_h, each.gpu_type))
     one_type = len(types) == 1
-    whole = types[0].total() if one_type else _usage(jobs, counted, window_s)
+    usage = types[0].total() if one_type else _usage(jobs, counted, window_s)
     ended = counted & ~np.isnan(jobs.duration_s)
     wait_s, run_s = jobs.queue_s[ended], jobs.duration_s[ended]
     has_wait = ~np.isnan(wait_s)
     running = jobs.running()
     jct_s = (wait_s + run_s)[has_wait]
     return Today(
-        usage=whole,
+        usage=usage,
         span_s=span_s,
         window_s=window_s,
         mean_wait_s=_mean(wait_s[has_wait]),

@@ -188,8 +188,8 @@ def fit_hyperexponential(sample: Sample, phases: int) -> HyperExponential:
         key=lambda fit: fit[0],
     )[1]
     if grouped is not sample:
-        whole = Sample(sample.value / sample.mean, sample.count)
-        best = _maximize(whole, *best, steps=WHOLE_STEPS)[1]
+        scaled = Sample(sample.value / sample.mean, sample.count)
+        best = _maximize(scaled, *best, steps=WHOLE_STEPS)[1]
     weights, means = best
     order = np.argsort(means)
     return HyperExponential(

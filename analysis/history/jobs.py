@@ -311,9 +311,9 @@ def _held_within(
     end = start + _micros(np.nan_to_num(held_s))
     begin, until = period
     is_within = ~np.isnan(held_s) & (start < until) & ((end > begin) | (start >= begin))
-    whole = (start >= begin) & (end <= until)
+    is_inside = (start >= begin) & (end <= until)
     cut = (np.minimum(end, until) - np.maximum(start, begin)) / MICROS
-    return np.where(is_within, np.where(whole, held_s, cut), np.nan)
+    return np.where(is_within, np.where(is_inside, held_s, cut), np.nan)
 
 
 def _micros(seconds: FloatArray) -> IntArray:

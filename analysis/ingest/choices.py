@@ -38,9 +38,9 @@ def check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
     unset, read = KubernetesOptions(), {name for of in used for name in of.kubernetes}
     for name, option in KUBERNETES.items():
         is_set = getattr(choices.kubernetes, name) != getattr(unset, name)
-        if is_set and name not in read and any(of.together is not None for of in used):
+        if is_set and name not in read and any(of.open_all is not None for of in used):
             raise UsageError(f"{option}: says nothing of {names} logs; leave it out")
-    if choices.kubernetes != unset and not any(of.together is not None for of in used):
+    if choices.kubernetes != unset and not any(of.open_all is not None for of in used):
         raise UsageError(
             "--gpu-resource, --user-label, --node-types, --include-cpu, --gang and --metric are "
             f"for logs of Kubernetes, not {names}; leave them out"

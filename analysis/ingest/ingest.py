@@ -170,7 +170,7 @@ class LogReader:
 
         def planned(log_format: LogFormat, stream: SourceStream) -> None:
             if (
-                log_format.jobs_table is None and log_format.together is None
+                log_format.jobs_table is None and log_format.open_all is None
             ):  # the columns of several tables are known together
                 head = Head(stream.path, stream.head)
                 rows = with_computed(stream.path, log_format.open(stream), self.choices.columns)

@@ -36,7 +36,7 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.trace.trace import read_trace as read_canonical
 
 LOG = logging.getLogger("gpuplan")
-TOLD = (LOCAL_TIMES, OTHER_DEVICES, WAIT_HAS_ATTEMPTS, NO_TYPE)
+ALWAYS_SHOWN = (LOCAL_TIMES, OTHER_DEVICES, WAIT_HAS_ATTEMPTS, NO_TYPE)
 """Notes of a trace without which its dates, GPUs or waits may be misread."""
 KIND = "logs"
 """Folder of the traces of logs in the cache."""
@@ -57,7 +57,7 @@ class IngestedLog:
         sha256: hash of the log; of several files the hash of their names and hashes.
         account: what became of its rows.
         warnings: what makes it doubtful.
-        told: notes of the trace that every command shows.
+        shown_notes: notes of the trace that every command shows.
         is_kept: whether it is in the cache; otherwise it is temporary.
     """
 
@@ -65,7 +65,7 @@ class IngestedLog:
     sha256: str
     account: LogAccount
     warnings: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    shown_notes: tuple[str, ...] = ()
     is_kept: bool = True
 
 
@@ -176,16 +176,16 @@ def _ingest(path: Path, options: LogOptions, files: ExitStack, is_quiet: bool) -
             done = "ingested into the cache" if log.is_kept else "ingested"
     if not is_quiet:
         LOG.info("%s is %s", path, _summary(log, done))
-        for note in log.told:
+        for note in log.shown_notes:
             LOG.info("%s: %s", path, note)
         for warning in log.warnings:
             LOG.warning("%s: %s", path, warning)
     return log
 
 
-def told_notes(provenance: Provenance) -> tuple[str, ...]:
+def always_shown_notes(provenance: Provenance) -> tuple[str, ...]:
     """Return what every command says of a trace of this provenance."""
-    return tuple(note for note in provenance.notes if any(text in note for text in TOLD))
+    return tuple(note for note in provenance.notes if any(text in note for text in ALWAYS_SHOWN))
 
 
 def _contents(inputs: Inputs) -> list[tuple[str, str]]:
@@ -220,12 +220,12 @@ def _from_cache(cache: Cache, key: str, sha256: str) -> IngestedLog | None:
         account = LogAccount(**entry["account"])
         if account.rejected_by_reason and not rejects_path(trace).is_file():
             return None
-        warnings, told = tuple(entry["warnings"]), tuple(entry["told"])
+        warnings, notes = tuple(entry["warnings"]), tuple(entry["shown_notes"])
     except (GpuplanError, ValueError, LookupError, TypeError):  # damaged, or of another version
         return None
     with suppress(OSError):
         os.utime(trace)  # it was used now
-    return IngestedLog(trace, sha256, account, warnings, told)
+    return IngestedLog(trace, sha256, account, warnings, notes)
 
 
 def _ingested_now(
@@ -244,7 +244,7 @@ def _ingested_now(
                 "trace_sha256": sha256_of(log.trace),
                 "account": asdict(log.account),
                 "warnings": log.warnings,
-                "told": log.told,
+                "shown_notes": log.shown_notes,
             }
             cache.keep(KIND, key, json.dumps(entry))
             _remove_oldest(cache, keep=log.trace)
@@ -272,8 +272,8 @@ def _write_trace(reader: LogReader, inputs: Inputs, output: Path, sha256: str) -
         rows_kept=provenance.rows_kept,
         rejected_by_reason=dict(provenance.rows_rejected or {}),
     )
-    told = told_notes(provenance)
-    return IngestedLog(done.output, sha256, account, done.warnings, told)
+    notes = always_shown_notes(provenance)
+    return IngestedLog(done.output, sha256, account, done.warnings, notes)
 
 
 def _remove_oldest(cache: Cache, keep: Path) -> None:

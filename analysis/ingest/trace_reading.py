@@ -17,7 +17,7 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.version import gpuplan_version
-from gpuplan.analysis.ingest.doubts import doubts, nothing_hint
+from gpuplan.analysis.ingest.log_warnings import empty_log_hint, log_warnings
 from gpuplan.analysis.ingest.parallel_read import Hashed, Hashes, in_order, work
 from gpuplan.analysis.ingest.side_tables import pieces
 from gpuplan.analysis.job_table.schema import (
@@ -90,7 +90,7 @@ class Reading:
     lost: set[tuple[str, ...]] = field(default_factory=set)
     side_rows: dict[str, pl.DataFrame] = field(default_factory=dict)
     trace: Path | None = None
-    together: Sequence[Rows] = ()
+    opened: Sequence[Rows] = ()
     schema: dict[str, pl.DataType] = field(default_factory=lambda: dict(CANONICAL))
     extra: dict[str, pl.DataType] = field(default_factory=dict)
 
@@ -119,8 +119,8 @@ class Reading:
             incomplete = failure or stopped.is_set()
             return {} if incomplete else {METADATA_KEY: self.provenance().to_json()}
 
-        self.together = self._opened_together()
-        self.same_jobs.leave_out(self.format.name, self.sources[0].path, self.together)
+        self.opened = self._open_all()
+        self.same_jobs.leave_out(self.format.name, self.sources[0].path, self.opened)
         self.schema = self._schema()
         scan = register_io_source(batches, schema=self.schema)
         try:
@@ -155,7 +155,7 @@ class Reading:
                 path,
                 f"has no jobs: {left_out}" if left_out else "has a header but no rows",
                 expected=expected,
-                hint=nothing_hint(path, self.left_out()),
+                hint=empty_log_hint(path, self.left_out()),
             )
         if self.kept == 0:
             raise InputError(path, "has no usable rows", expected=expected, hint=self.log.leave())
@@ -190,7 +190,7 @@ class Reading:
         A log was cut, most jobs start before their submission, or GPUs are those of a worker.
         """
         warnings = cut_warnings(self.log.by_reason[CUT_OFF], self.may_be_cut)
-        return (*warnings, *doubts(self.counts, self.waits, self.kept))
+        return (*warnings, *log_warnings(self.counts, self.waits, self.kept))
 
     def _zone(self) -> str | None:
         plan = self.plans[0]
@@ -200,7 +200,7 @@ class Reading:
 
     def _notes(self) -> Iterator[str]:
         yield from self.notes
-        yield from dict.fromkeys(note for rows in self.together for note in rows.notes)
+        yield from dict.fromkeys(note for rows in self.opened for note in rows.notes)
         yield from dict.fromkeys(note for plan in self.plans for note in plan.notes)
         joins = [plan.join for plan in self.plans if plan.join is not None]
         facts = [what for plan in self.plans for what in plan.counted()]
@@ -222,15 +222,15 @@ class Reading:
                 f"from another job: {equal:,}"
             )
 
-    def _opened_together(self) -> Sequence[Rows]:
+    def _open_all(self) -> Sequence[Rows]:
         """Open the sources of a format that reads them all at once; empty for other formats."""
-        if self.format.together is None:
+        if self.format.open_all is None:
             return ()
         with ExitStack() as opened:
             streams = [
                 opened.enter_context(closing(SourceStream(source))) for source in self.sources
             ]
-            return self.format.together(streams, self.choices)
+            return self.format.open_all(streams, self.choices)
 
     def _jobs(self) -> Iterator[pl.DataFrame]:
         for number, source in enumerate(self.sources):
@@ -269,7 +269,7 @@ class Reading:
         columns = CANONICAL | {name: OWN_COLUMNS[name] for name in self.format.keeps}
         if self.format.kept is None and not self.choices.keep:
             return columns
-        opened = list(self.together)
+        opened = list(self.opened)
         if opened and self.format.kept is not None:
             head = Head(self.sources[0].path, b"")
             columns |= self.format.kept(head, opened[0].columns, self.choices)
@@ -295,7 +295,7 @@ class Reading:
         self, stream: SourceStream, number: int, planned: Callable[[SourceContext], ReadingPlan]
     ) -> tuple[Iterator[Callable[[], Batch]], ReadingPlan]:
         data = stream.head
-        opened = self.together[number] if self.together else self.format.open(stream)
+        opened = self.opened[number] if self.opened else self.format.open(stream)
         rows = with_computed(stream.path, opened, self.choices.columns)
         head = Head(stream.path, data, stream.file)
         terms = (self.choices, self.side_rows, self.memo)
@@ -362,11 +362,11 @@ class Reading:
             return outcome.jobs, []
         rows = rows.filter(is_part)
         is_whole = pl.Series([key not in self.incomplete for key in rows.select(KEY).rows()])
-        whole = rows.filter(is_whole)
+        parts = rows.filter(is_whole)
         numbers = outcome.rows.filter(is_part).filter(is_whole)
-        new = self.parts.add(whole, path, numbers)
+        new = self.parts.add(parts, path, numbers)
         self.kept += new
-        self.counts[join.what] += whole.height - new
+        self.counts[join.what] += parts.height - new
         lost = is_part.arg_true().filter(~is_whole).to_list()
         expected = "a job none of whose rows is rejected"
         return outcome.jobs.filter(~is_part), _refuse(outcome, lost, "incomplete", expected)

@@ -150,6 +150,6 @@ def _rank(target: str, column: str) -> int | None:
     if target == "num_gpus":
         is_other = not words <= {*WORDS[target]} | OF_COUNTS
     else:
-        others = OF_OTHERS - {"id"} if target == "user" else OF_OTHERS | OF_PEOPLE
-        is_other = bool(words & others)
+        other_words = OF_OTHERS - {"id"} if target == "user" else OF_OTHERS | OF_PEOPLE
+        is_other = bool(words & other_words)
     return None if is_other or not ranks else ranks[0]

@@ -117,9 +117,9 @@ def gpus_of(sku: Sku, types: Sequence[str], named: Mapping[str, str]) -> SkuGpus
     if not is_per_gpu:
         count = _count(details) or (instance[1] if instance else Fraction(0))
     if named_type is not None:
-        return SkuGpus(_as_known(named_type, types), hours * (count or 1))
+        return SkuGpus(_as_named_in(named_type, types), hours * (count or 1))
     if instance is not None:
-        return SkuGpus(_as_known(instance[0], types), hours * (count or 1))
+        return SkuGpus(_as_named_in(instance[0], types), hours * (count or 1))
     if has_other and not _count(details):
         return None
     if details.get(IS_A_NAME):
@@ -132,7 +132,7 @@ def gpus_of(sku: Sku, types: Sequence[str], named: Mapping[str, str]) -> SkuGpus
         unknown = INSTANCE.search(texts)
         only = types[0] if is_per_gpu and len(types) == 1 else UNNAMED
         gpu_type = unknown[0] if unknown else only
-    return None if gpu_type is None else SkuGpus(_as_known(gpu_type, types), hours * count)
+    return None if gpu_type is None else SkuGpus(_as_named_in(gpu_type, types), hours * count)
 
 
 def _details(details: str | None) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _plain(text: str) -> str:
 
 
 @cache
-def _known_types() -> tuple[str, ...]:
+def _catalog_types() -> tuple[str, ...]:
     names = []
     for model, sizes in gpu_models().items():
         names += [model, *(f"{model}-{size}GB" for size in sizes)]
@@ -193,7 +193,7 @@ def _in_sku(sku: str | None, types: Iterable[str]) -> tuple[str | None, int]:
         return None, 1
     within = _plain(sku)
     fitting = []
-    for place, name in enumerate([*types, *_known_types()]):
+    for place, name in enumerate([*types, *_catalog_types()]):
         letters = _plain(name)
         if not letters or letters not in within:
             continue
@@ -217,7 +217,7 @@ def _in_name(name: str | None, types: Iterable[str]) -> str | None:
         for last in range(first + 1, len(parts) + 1)
         if not parts[first].isdigit() and not FAMILY.fullmatch(parts[first])
     }
-    fitting = [gpu_type for gpu_type in (*types, *_known_types()) if _plain(gpu_type) in spelled]
+    fitting = [gpu_type for gpu_type in (*types, *_catalog_types()) if _plain(gpu_type) in spelled]
     return max(fitting, key=lambda gpu_type: len(_plain(gpu_type)), default=None)
 
 
@@ -230,15 +230,15 @@ def _in_texts(texts: str, types: Sequence[str]) -> str | None:
         for length in (3, 2, 1):
             for place in range(len(words) - length + 1):
                 name = gpu_name(" ".join(words[place : place + length]))
-                if name in _known_types() and not words[place].isdigit():
+                if name in _catalog_types() and not words[place].isdigit():
                     return name
     return next((name for name in types if name and name in texts.split()), None)
 
 
-def _as_known(gpu_type: str, types: Sequence[str]) -> str:
+def _as_named_in(gpu_type: str, types: Sequence[str]) -> str:
     """Return a type as the log or the book names it; as it is where none or several may be it."""
     if gpu_type in types:
         return gpu_type
-    alike = [name for name in types if same_gpu(name, gpu_type)]
-    exact = [name for name in alike if gpu_name(name) == gpu_name(gpu_type)] or alike
+    same_types = [name for name in types if same_gpu(name, gpu_type)]
+    exact = [name for name in same_types if gpu_name(name) == gpu_name(gpu_type)] or same_types
     return exact[0] if len(exact) == 1 else gpu_type

@@ -233,10 +233,10 @@ def opencost_charges(cells: InvoiceCells) -> pl.DataFrame:
     of_name = json.dumps({"GpuCount": 1, IS_A_NAME: True})
     details = _same(of_name, len(cost)).set(~is_a_name, json.dumps({"GpuCount": 1}))
 
-    def of_gpus(words: pl.Series | str, others: str | None) -> pl.Series:
+    def of_gpus(words: pl.Series | str, other_words: str | None) -> pl.Series:
         """Return words for the GPUs, and others for the rest."""
         rows = [words if isinstance(words, pl.Series) else _same(words, len(cost))]
-        return rows[0].zip_with(is_gpu, _same(others, len(cost)).cast(pl.String))
+        return rows[0].zip_with(is_gpu, _same(other_words, len(cost)).cast(pl.String))
 
     return cells.frame(
         {

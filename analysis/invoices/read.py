@@ -107,7 +107,7 @@ def _read_file(
         names = _names(source.path, invoice_format, rows.columns, columns)
         wanted = list(dict.fromkeys(names.values()))
         tasks = rows.batches(list(rows.columns))
-        parts = [_whole(task(), source.path, wanted) for task in tasks]
+        parts = [_with_row_hash(task(), source.path, wanted) for task in tasks]
         cells = pl.concat(parts) if parts else pl.DataFrame()
         digest = stream.sha256()
     if not cells.height:
@@ -190,7 +190,7 @@ def _names(
     return names
 
 
-def _whole(batch: Batch, path: Path, wanted: Sequence[str]) -> pl.DataFrame:
+def _with_row_hash(batch: Batch, path: Path, wanted: Sequence[str]) -> pl.DataFrame:
     """Return the wanted cells of a batch with a hash of each whole row.
 
     Raises:
@@ -201,8 +201,8 @@ def _whole(batch: Batch, path: Path, wanted: Sequence[str]) -> pl.DataFrame:
         raise InputError(path, problem, row=row.row, expected=row.expected)
     names = sorted(name for name in batch.cells.columns if name != ROW)
     cells = batch.cells.with_columns(pl.col(name).str.strip_chars() for name in names)
-    whole = pl.struct(names).hash(seed=0).alias(WHOLE)
-    return cells.with_columns(whole).select(ROW, WHOLE, *wanted)
+    row_hash = pl.struct(names).hash(seed=0).alias(WHOLE)
+    return cells.with_columns(row_hash).select(ROW, WHOLE, *wanted)
 
 
 def _zero() -> pl.Expr:

@@ -89,7 +89,11 @@ def same_gpu(wanted: str, offered: str) -> bool:
 
 
 def match_types(
-    names: Iterable[str], log_types: Iterable[str | None], option: str, *, apart: bool = False
+    names: Iterable[str],
+    log_types: Iterable[str | None],
+    option: str,
+    *,
+    one_type_each: bool = False,
 ) -> dict[str | None, str | None]:
     """Return, for each GPU type of a log, the name that means it; None where no name does.
 
@@ -101,26 +105,29 @@ def match_types(
         names: as a user or a table gives them.
         log_types: as the log has them; None stands for jobs that name none.
         option: what gave the names, for messages.
-        apart: whether each name means one type only, as for GPUs in a cluster that the log's types
-            do not share.
+        one_type_each: whether each name means one type only, as for GPUs in a cluster that the
+            log's types do not share.
 
     Raises:
-        UsageError: several names may mean a type; or, with ``apart``, a name means several types.
+        UsageError: several names may mean a type; or, with ``one_type_each``, a name means several
+            types.
     """
     distinct = [name for name in dict.fromkeys(names) if name]
     name_of: dict[str | None, str | None] = {}
     for log_type in dict.fromkeys(log_types):
         meant = [name for name in distinct if name == log_type]
         if log_type is not None and not meant:
-            alike = [name for name in distinct if same_gpu(name, log_type)]
-            meant = [name for name in alike if gpu_name(name) == gpu_name(log_type)] or alike
+            same_types = [name for name in distinct if same_gpu(name, log_type)]
+            meant = [
+                name for name in same_types if gpu_name(name) == gpu_name(log_type)
+            ] or same_types
         if len(meant) > 1:
             raise UsageError(
                 f"{option}: {log_type} of the log may be {' or '.join(meant)}\n"
                 f"  next: name {log_type} itself"
             )
         name_of[log_type] = meant[0] if meant else None
-    for name in distinct if apart else ():
+    for name in distinct if one_type_each else ():
         means = [str(log_type) for log_type, meant in name_of.items() if meant == name]
         if len(means) > 1:
             raise UsageError(
@@ -144,8 +151,8 @@ def name_in(name: str, names: Iterable[str], option: str, where: str) -> str:
     distinct = dict.fromkeys(names)
     if name in distinct:
         return name
-    alike = [other for other in distinct if same_gpu(name, other)]
-    exact = [other for other in alike if gpu_name(other) == gpu_name(name)] or alike
+    same_types = [other for other in distinct if same_gpu(name, other)]
+    exact = [other for other in same_types if gpu_name(other) == gpu_name(name)] or same_types
     if len(exact) > 1:
         raise UsageError(
             f"{option}: {name} may be {' or '.join(exact)} of {where}\n"

@@ -97,11 +97,11 @@ class Predicate:
     """A predicate as polars evaluates it.
 
     Attributes:
-        whole: the expression.
+        expression: the expression.
         terms: the operands of AND, OR and NOT; each must be true or false.
     """
 
-    whole: pl.Expr
+    expression: pl.Expr
     terms: tuple[pl.Expr, ...]
 
 
@@ -132,8 +132,8 @@ def read_predicate(text: str) -> Predicate:
     what = "columns once polars has copied the arguments of functions, BETWEEN, IN and CASE"
     _limit(columns, MOST_COPIES, what, NEST_HINT)
     terms: list[pl.Expr] = []
-    whole = _term(text, items, terms) if is_whole else _joined(text, items, terms)
-    return Predicate(whole, tuple(terms))
+    expression = _term(text, items, terms) if is_whole else _joined(text, items, terms)
+    return Predicate(expression, tuple(terms))
 
 
 def _limit(number: int, most: int, what: str, hint: str = SPLIT_HINT) -> None:

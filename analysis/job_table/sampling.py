@@ -78,8 +78,8 @@ def _share(
     jobs: pl.DataFrame, sample: pl.DataFrame, *, include_running: bool, factor: float
 ) -> float | None:
     """Return the load of a sample over that of all jobs; None where either has none."""
-    whole, part = (load_gpus(some, include_running=include_running) for some in (jobs, sample))
-    return None if whole is None or part is None else part * factor / whole
+    total, part = (load_gpus(some, include_running=include_running) for some in (jobs, sample))
+    return None if total is None or part is None else part * factor / total
 
 
 def scale_arrivals(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:

@@ -47,9 +47,9 @@ class ObjectsByKind:
         """Return the objects of a kind."""
         return self.by_kind.get(kind, ())
 
-    def taken(self, kind: str) -> Iterator[KubeObject]:
+    def drained(self, kind: str) -> Iterator[KubeObject]:
         """Yield the objects of a kind, and keep none of them."""
-        return taken(self.by_kind.get(kind, []))
+        return drained(self.by_kind.get(kind, []))
 
     def forget(self) -> None:
         """Keep no object: the text of the files is not needed any more."""
@@ -106,7 +106,7 @@ def collected(files: Iterable[ObjectFile]) -> ObjectsByKind:
     return objects
 
 
-def taken(items: list[T]) -> Iterator[T]:
+def drained(items: list[T]) -> Iterator[T]:
     """Yield the items of a list in order, and empty it: what is done is not kept in memory."""
     items.reverse()
     while items:

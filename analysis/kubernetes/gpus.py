@@ -124,14 +124,14 @@ def pod_amounts(spec: PodSpec, more: Collection[str] = ()) -> dict[str, int]:
     containers, inits = spec.containers or (), spec.init_containers or ()
     amounts: dict[str, int] = {}
     for name in _names(containers, inits, spec.overhead, more):
-        beside, most = 0, 0
+        sidecars, most = 0, 0
         for init in inits:
             amount = _amount(init, name)
             if init.restart_policy == ALWAYS:
-                beside += amount
+                sidecars += amount
             else:
-                most = max(most, amount + beside)
-        work = beside + sum([_amount(container, name) for container in containers])
+                most = max(most, amount + sidecars)
+        work = sidecars + sum([_amount(container, name) for container in containers])
         extra = device_count(spec.overhead.get(name, 0)) if spec.overhead else 0
         amount = max(work, most) + extra
         if amount:

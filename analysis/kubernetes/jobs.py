@@ -218,11 +218,11 @@ def _mark_far(jobs: Iterable[KubeJob]) -> None:
             instants = [at for at in _instants(job) if 0 < at <= MOST_S]
             if instants:
                 spans.append((job, (min(instants), max(instants))))
-    others = OtherTimes.of(span for _, span in spans)
+    other_times = OtherTimes.of(span for _, span in spans)
     for job, span in spans:
-        if others.is_impossible(span):
-            job.fault = ("out_of_range", "time", shown_time(others.outer(span)), IMPOSSIBLE)
-        elif others.is_far(span):
+        if other_times.is_impossible(span):
+            job.fault = ("out_of_range", "time", shown_time(other_times.outer(span)), IMPOSSIBLE)
+        elif other_times.is_far(span):
             job.notes |= {"far"}
 
 

@@ -125,7 +125,7 @@ class _Pod:
             if labels.get("owner_is_controller") == "true":
                 self.owner = Owner(labels.get("owner_kind", ""), labels.get("owner_name", ""), "")
         elif series.name == POD_LABELS:
-            self.labels.update(_known(labels))
+            self.labels.update(_object_labels(labels))
             if user_label and (user := labels.get(f"label_{written(user_label)}")):
                 self.labels[user_label] = user
         else:
@@ -160,7 +160,7 @@ class PodSeries:
         nodes: node -> its labels.
         last: metric -> time of its last sample in any file.
         steps_s: position of a file -> seconds between its samples.
-        others: metric that is not read -> how many series.
+        unread_metrics: metric that is not read -> how many series.
         without_uid: position of the file and series of pods that have no uid there.
         nameless: series of pods that do not say of which.
     """
@@ -171,7 +171,7 @@ class PodSeries:
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
     last: dict[str, float] = field(default_factory=dict)
     steps_s: dict[int, float] = field(default_factory=dict)
-    others: dict[str, int] = field(default_factory=dict)
+    unread_metrics: dict[str, int] = field(default_factory=dict)
     without_uid: list[tuple[int, LabelledSeries]] = field(default_factory=list)
     nameless: int = 0
 
@@ -180,10 +180,10 @@ class PodSeries:
         name, labels = series.name, series.labels
         if name == NODE_LABELS:
             if node := labels.get("exported_node") or labels.get("node"):
-                self.nodes.setdefault(node, {}).update(_known(labels))
+                self.nodes.setdefault(node, {}).update(_object_labels(labels))
             return
         if name not in OF_PODS:
-            self.others[name] = self.others.get(name, 0) + 1
+            self.unread_metrics[name] = self.unread_metrics.get(name, 0) + 1
             return
         if not series.samples and not (name == REQUESTS and series.odd):
             return
@@ -267,7 +267,7 @@ def _names(labels: Mapping[str, str]) -> tuple[str, str]:
     return labels.get("namespace", ""), labels.get("pod", "")
 
 
-def _known(labels: Mapping[str, str]) -> dict[str, str]:
+def _object_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels that matter, under the names that objects have."""
     return {KNOWN_LABELS[name]: value for name, value in labels.items() if name in KNOWN_LABELS}
 
@@ -307,8 +307,8 @@ def _run(key: Key, pod: _Pod, series: PodSeries, has_phases: bool) -> PodRun:
         has_requests = not {REQUESTS, SCHEDULER_REQUESTS}.isdisjoint(series.last)
         run.left_out = "without_gpus" if has_requests else "gpus_unknown"
         return run
-    told = series.node_types.get(node or "")
-    run.gpu_type = (clean_type(told) if told else None) or type_of_labels(
+    node_type = series.node_types.get(node or "")
+    run.gpu_type = (clean_type(node_type) if node_type else None) or type_of_labels(
         node_labels, around.instances
     )
     if run.submit is None:

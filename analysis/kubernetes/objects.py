@@ -330,18 +330,18 @@ def _add_text(file: ObjectFile, text: memoryview) -> None:
 def _add_member(file: ObjectFile, text: Raw | memoryview) -> None:
     """Add an object, the objects of a list, or that of a watch event."""
     try:
-        told = _AS_TEXT.decode(text)
-        kind = told.kind or ""
-        if told.object and not kind:
-            event = _AS_WORD.decode(told.type) if told.type else ""
+        member = _AS_TEXT.decode(text)
+        kind = member.kind or ""
+        if member.object and not kind:
+            event = _AS_WORD.decode(member.type) if member.type else ""
             if event not in IGNORED_EVENTS:
-                _add(file, told.object, "", "", event)
-        elif told.items and (kind.endswith("List") or not kind):
+                _add(file, member.object, "", "", event)
+        elif member.items and (kind.endswith("List") or not kind):
             of = kind.removesuffix("List")
-            for item in _AS_ITEMS.decode(told.items) or ():  # Go writes null for an empty list
-                _add(file, item, of, (told.api_version or "") if of else "", "")
+            for item in _AS_ITEMS.decode(member.items) or ():  # Go writes null for an empty list
+                _add(file, item, of, (member.api_version or "") if of else "", "")
         else:
-            _check_answer(file.path, told)
+            _check_answer(file.path, member)
             _add(file, text, "", "", "")
     except UNREADABLE as error:
         _refuse(file, error)
@@ -350,12 +350,12 @@ def _add_member(file: ObjectFile, text: Raw | memoryview) -> None:
 def _add(file: ObjectFile, text: Raw | memoryview, kind: str, api_version: str, event: str) -> None:
     number = len(file.objects) + len(file.refused) + 1
     try:
-        told = _AS_IDENTITY.decode(text)
+        identity = _AS_IDENTITY.decode(text)
     except UNREADABLE as error:
         _refuse(file, error)
         return
-    meta = told.metadata or _Meta()
-    if not (told.kind or kind) or not (meta.name or meta.uid):
+    meta = identity.metadata or _Meta()
+    if not (identity.kind or kind) or not (meta.name or meta.uid):
         _refuse(file, ValueError("no kind or no name"))
         return
     version = meta.resource_version or ""
@@ -363,8 +363,8 @@ def _add(file: ObjectFile, text: Raw | memoryview, kind: str, api_version: str, 
         KubeObject(
             file.source,
             number,
-            sys.intern(told.api_version or api_version),
-            sys.intern(told.kind or kind),
+            sys.intern(identity.api_version or api_version),
+            sys.intern(identity.kind or kind),
             sys.intern(meta.namespace or ""),
             meta.name or "",
             meta.uid or "",
@@ -381,10 +381,10 @@ def _refuse(file: ObjectFile, error: Exception) -> None:
     file.refused.append(Refused(number, "unreadable", None, problem, AN_OBJECT, ""))
 
 
-def _check_answer(path: Path, told: _Text) -> None:
+def _check_answer(path: Path, member: _Text) -> None:
     """Refuse an answer of an API server that says that it failed. Raises `InputError`."""
-    if told.kind == "Status" and told.status and told.message:
-        status, message = _AS_ANY.decode(told.status), _AS_ANY.decode(told.message)
+    if member.kind == "Status" and member.status and member.message:
+        status, message = _AS_ANY.decode(member.status), _AS_ANY.decode(member.message)
         if status == "Failure":
             raise InputError(
                 path, f"is an error of the API server: {message}", hint="ask again as it says"

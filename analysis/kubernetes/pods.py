@@ -217,9 +217,9 @@ def _groups_of(meta: PodMeta, groups: Mapping[tuple[str, str], GroupSpec]) -> It
                 yield group
 
 
-def preemptible_of(told: Iterable[bool | None]) -> bool | None:
+def preemptible_of(answers: Iterable[bool | None]) -> bool | None:
     """Return the first answer to whether pods may be preempted; None where there is none."""
-    return next((answer for answer in told if answer is not None), None)
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def user_of(

@@ -53,10 +53,10 @@ class SameJobs:
         ]
         for earlier in FORMATS[: FORMATS.index(name)]:
             if earlier in self.logs:
-                other_path, others = self.logs[earlier]
-                same, other_same = _same(jobs, others), _same(others, jobs)
+                other_path, other_jobs = self.logs[earlier]
+                same, other_same = _same(jobs, other_jobs), _same(other_jobs, jobs)
                 rest = [job for job in jobs if id(job) not in same]
-                _check(path, rest, other_path, [o for o in others if id(o) not in other_same])
+                _check(path, rest, other_path, [o for o in other_jobs if id(o) not in other_same])
                 for job in jobs:
                     if id(job) in same:
                         job.left_out = IN_ANOTHER_LOG
@@ -77,10 +77,10 @@ def _span(job: KubeJob) -> tuple[float, float]:
     return start, float("inf") if last is None else last
 
 
-def _same(jobs: Iterable[KubeJob], others: Iterable[KubeJob]) -> set[int]:
+def _same(jobs: Iterable[KubeJob], other_jobs: Iterable[KubeJob]) -> set[int]:
     """Return the ids of the jobs that are among others, by name and time."""
     by_name: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for other in others:
+    for other in other_jobs:
         for name in _names(other):
             by_name[name].append(_span(other))
     same = set()
@@ -93,13 +93,13 @@ def _same(jobs: Iterable[KubeJob], others: Iterable[KubeJob]) -> set[int]:
 
 
 def _check(
-    path: Path, jobs: Sequence[KubeJob], other_path: Path, others: Sequence[KubeJob]
+    path: Path, jobs: Sequence[KubeJob], other_path: Path, other_jobs: Sequence[KubeJob]
 ) -> None:
     """Refuse logs with jobs that run at one time in one namespace, and may be the same.
 
     Raises `InputError`.
     """
-    running = _running(others)
+    running = _running(other_jobs)
     doubtful = [
         job for job in jobs if job.attempts and _overlaps(_run(job), running.get(job.group))
     ]

@@ -162,27 +162,27 @@ def _parts(text: memoryview, answer: SeriesFile) -> list[Raw]:
     try:
         if text[:1].tobytes() == b"[":
             return _AS_LIST.decode(text)
-        told = _AS_ANSWER.decode(text)
-        if told.status == "error" or told.error is not None:
+        reply = _AS_ANSWER.decode(text)
+        if reply.status == "error" or reply.error is not None:
             raise InputError(
                 path,
-                f"is an error of Prometheus: {told.error or told.error_type or 'no message'}",
-                hint=_advice(told.error or ""),
+                f"is an error of Prometheus: {reply.error or reply.error_type or 'no message'}",
+                hint=_advice(reply.error or ""),
             )
-        answer.notes += [f"Prometheus warns: {shortened(text)}" for text in told.warnings or ()]
-        if told.data is None or not told.data.result:
+        answer.notes += [f"Prometheus warns: {shortened(text)}" for text in reply.warnings or ()]
+        if reply.data is None or not reply.data.result:
             raise InputError(path, "has no data.result", expected="an answer of Prometheus",
                              hint=HINT)  # fmt: skip
-        if told.data.kind not in ("", MATRIX, VECTOR):
+        if reply.data.kind not in ("", MATRIX, VECTOR):
             raise InputError(
-                path, f"is an answer of type {told.data.kind!r}", expected=f"{MATRIX} or {VECTOR}",
+                path, f"is an answer of type {reply.data.kind!r}", expected=f"{MATRIX} or {VECTOR}",
                 hint=HINT,
             )  # fmt: skip
-        if told.data.kind == VECTOR:
+        if reply.data.kind == VECTOR:
             answer.notes.append(
                 "an answer of query, not query_range: one instant, so only pods of that instant"
             )
-        return _AS_LIST.decode(told.data.result)
+        return _AS_LIST.decode(reply.data.result)
     except UNREADABLE as error:
         raise InputError(
             path, shortened(str(error)), expected="an answer of Prometheus", hint=HINT
@@ -195,8 +195,8 @@ def _advice(error: str) -> str:
     return HINT
 
 
-def _series(number: int, told: _Series) -> LabelledSeries:
-    pairs = told.values if told.values is not None else [told.value] if told.value else []
+def _series(number: int, series: _Series) -> LabelledSeries:
+    pairs = series.values if series.values is not None else [series.value] if series.value else []
     samples = [
         (time, value)
         for time, written in pairs
@@ -204,7 +204,7 @@ def _series(number: int, told: _Series) -> LabelledSeries:
     ]
     if any(later[0] < earlier[0] for earlier, later in pairwise(samples)):
         samples.sort()
-    labels = told.metric
+    labels = series.metric
     odd = len(pairs) - len(samples)
     return LabelledSeries(number, labels.pop(NAME, ""), labels, samples, odd)
 

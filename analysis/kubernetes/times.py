@@ -107,8 +107,8 @@ class StreamTimes:
             for objects in self._files:
                 last: float | None = None
                 for item in objects:
-                    told = _last_time(item)
-                    last = last if told is None else max(told, last or told)
+                    item_time = _last_time(item)
+                    last = last if item_time is None else max(item_time, last or item_time)
                     self._latest[id(item)] = last
         return self._latest.get(id(event))
 

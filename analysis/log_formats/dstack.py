@@ -231,6 +231,6 @@ DSTACK = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_open_all,
+    open_all=_open_all,
     kept=_kept,
 )

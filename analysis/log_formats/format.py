@@ -148,7 +148,7 @@ class LogFormat:
             of a source and the user's options.
         has_scheduler: whether it records fields of a scheduler, such as limits and partitions.
         has_runs: whether several rows may be runs of one job, which its traces then keep.
-        together: opens all sources of a log at once, as objects of one may tell of another's jobs;
+        open_all: opens all sources of a log at once, as objects of one may tell of another's jobs;
             one `Rows` per source. ``open`` is that of a source alone.
         kubernetes: the fields of `KubernetesOptions` that it reads.
         may_be_empty: whether a source without jobs is an answer, and not a mistake.
@@ -171,7 +171,7 @@ class LogFormat:
     kept: Callable[[Head, Sequence[str], IngestOptions], Mapping[str, pl.DataType]] | None = None
     has_scheduler: bool = False
     has_runs: bool = False
-    together: Callable[[Sequence[SourceStream], IngestOptions], Sequence[Rows]] | None = None
+    open_all: Callable[[Sequence[SourceStream], IngestOptions], Sequence[Rows]] | None = None
     kubernetes: tuple[str, ...] = ()
     may_be_empty: bool = False
 

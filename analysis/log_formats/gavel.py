@@ -101,12 +101,12 @@ def _rows_of_lone_jobs(table: Any) -> Iterator[tuple[str, str, float, float]]:
     for worker, kinds in table.items():
         if not isinstance(kinds, dict):
             raise ValueError("a worker type that is not an object")
-        for key, others in kinds.items():
+        for key, rate_beside in kinds.items():
             name, scale = ast.literal_eval(key)
-            if not isinstance(others, dict):
+            if not isinstance(rate_beside, dict):
                 raise ValueError("a job type that is not an object")
-            if ALONE in others:
-                yield worker, str(name), float(scale), float(others[ALONE])
+            if ALONE in rate_beside:
+                yield worker, str(name), float(scale), float(rate_beside[ALONE])
 
 
 def _names(workers: list[str]) -> str:

@@ -131,8 +131,8 @@ def summaries(comments: pl.Series) -> pl.Series:
             column = [gpus.nodes.get(place) for place in range(len(packed))]
         else:
             column = status if name == "status" else columns[name]
-        whole = pl.Series(name, [None], dtype=kind).new_from_index(0, len(comments))
-        values[name] = whole.scatter(at, pl.Series(column, dtype=kind)) if at.size else whole
+        nulls = pl.Series(name, [None], dtype=kind).new_from_index(0, len(comments))
+        values[name] = nulls.scatter(at, pl.Series(column, dtype=kind)) if at.size else nulls
     return pl.DataFrame(values).to_struct(comments.name)
 
 
@@ -148,12 +148,12 @@ def _add(gpus: _Gpus, job: int, data: bytes) -> int:
         nodes = _nodes(text)
     except (zlib_error, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNREADABLE
-    told = []
+    hosts = []
     for host, node in nodes.items():
         percent, used, total = node.gpu_utilization, node.gpu_used_memory, node.gpu_total_memory
         if percent is None:
             continue
-        told.append(host)
+        hosts.append(host)
         names = [*percent]
         if used is None or total is None or [*used] != names or [*total] != names:
             percent, used, total = _aligned(gpus, job, percent, used or {}, total or {})
@@ -162,7 +162,7 @@ def _add(gpus: _Gpus, job: int, data: bytes) -> int:
         gpus.percent += percent.values()
         gpus.used += used.values()
         gpus.total += total.values()
-    gpus.nodes[job] = told[0] if len(told) == 1 else ",".join(told)
+    gpus.nodes[job] = hosts[0] if len(hosts) == 1 else ",".join(hosts)
     return READ
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected, taken
+from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected, drained
 from gpuplan.analysis.kubernetes.controllers import (
     KINDS,
     PlainJob,
@@ -50,7 +50,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     gangs = _chosen_gangs(choices, plain, pods)
     without_pods = list(_controllers(objects, pods, plain, around))
     objects.forget()
-    named = numbered([*jobs_of_pods(taken(pods), gangs), *without_pods])
+    named = numbered([*jobs_of_pods(drained(pods), gangs), *without_pods])
     notes = [history_note(named, HISTORY), *objects.other_kinds_note((POD, *KINDS))]
     notes += user_note(named, choices)
     if "Workload" in objects.counts:
@@ -86,7 +86,7 @@ def _surroundings(objects: ObjectsByKind, choices: IngestOptions) -> Surrounding
 
 
 def _pods(objects: ObjectsByKind, around: Surroundings) -> Iterable[PodRun]:
-    for item, pod in objects.read(objects.taken(POD), lambda item: item.read(AS_POD)):
+    for item, pod in objects.read(objects.drained(POD), lambda item: item.read(AS_POD)):
         yield pod_run(pod, item, around)
 
 
@@ -152,7 +152,7 @@ KUBE = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_open_all,
+    open_all=_open_all,
     kubernetes=("gpu_resources", "user_label", "include_cpu", "gang"),
     kept=kept_columns,
 )

@@ -153,8 +153,8 @@ def _notes(series: PodSeries, answers: Sequence[SeriesFile]) -> Iterator[str]:
         yield f"no GPU types: add an answer of {NODE_LABELS}, or --node-types FILE"
     if series.nameless:
         yield f"series left out because they have no pod label: {series.nameless:,}"
-    if series.others:
-        names = ", ".join(sorted(series.others)[:5])
+    if series.unread_metrics:
+        names = ", ".join(sorted(series.unread_metrics)[:5])
         yield f"metrics that are not read: {names}"
 
 
@@ -185,7 +185,7 @@ KUBE_METRICS = LogFormat(
     recognizes=_recognizes,
     plan=partial(job_plan, types=ADD_NODE_LABELS),
     open=_open,
-    together=_open_all,
+    open_all=_open_all,
     kubernetes=tuple(field.name for field in fields(KubernetesOptions)),
     kept=kept_columns,
     may_be_empty=True,

@@ -78,7 +78,7 @@ def _site(objects: ObjectsByKind, choices: IngestOptions, times: StreamTimes) ->
 
 
 def _workloads(objects: ObjectsByKind, site: QueueSite) -> Iterable[KubeJob]:
-    items = (item for item in objects.taken(WORKLOAD) if item.api_group in (GROUP, ""))
+    items = (item for item in objects.drained(WORKLOAD) if item.api_group in (GROUP, ""))
     jobs = objects.read(items, lambda item: workload_job(objects.versions_of(item), site))
     return (job for _, job in jobs)
 
@@ -102,7 +102,7 @@ KUEUE = LogFormat(
     recognizes=_recognizes,
     plan=partial(job_plan, types=ADD_FLAVORS),
     open=_open,
-    together=_open_all,
+    open_all=_open_all,
     kubernetes=("gpu_resources", "user_label", "include_cpu"),
     kept=kept_columns,
 )

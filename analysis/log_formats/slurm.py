@@ -189,7 +189,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         ),
         notes=tuple(_notes(context, has, zone)),
         time_zone=zone,
-        nothing=NOTHING,
+        empty_words=NOTHING,
         verbatim=("timelimit", SUMMARY_COLUMN),
         join=join(run_start, is_mixed),
     )  # fmt: skip

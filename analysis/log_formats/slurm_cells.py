@@ -208,8 +208,8 @@ def devices(source: str) -> pl.Expr:
     ``gres/npu=8`` has 8 of them; ``npu:8`` has 8 per node, as in any cell of GRES.
     """
     gpus = tres_gpus(source) if source.endswith("tres") else gres_gpus(source)
-    others = other_devices(source).list.eval(pl.element().struct.field("count")).list.max()
-    return pl.when(gpus == 0).then(pl.coalesce(others, 0.0)).otherwise(gpus)
+    other_counts = other_devices(source).list.eval(pl.element().struct.field("count")).list.max()
+    return pl.when(gpus == 0).then(pl.coalesce(other_counts, 0.0)).otherwise(gpus)
 
 
 def device_type(source: str) -> pl.Expr:
@@ -218,9 +218,9 @@ def device_type(source: str) -> pl.Expr:
     Other accelerators without a type have the name of the resource, such as ``npu``.
     """
     gpus = tres_type(source) if source.endswith("tres") else gres_type(source)
-    others = other_devices(source)
+    accelerators = other_devices(source)
     of_type, of_name = (
-        others.list.eval(pl.element().struct.field(field).drop_nulls()).list.first()
+        accelerators.list.eval(pl.element().struct.field(field).drop_nulls()).list.first()
         for field in ("type", "name")
     )
     other = pl.coalesce(of_type, of_name)

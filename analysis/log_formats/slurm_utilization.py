@@ -86,12 +86,12 @@ def utilization_values(
         sources.append(_of_steps(held, gpu_type, never))
     if not sources:
         return {}
-    first, *others = sources
+    first, *other_sources = sources
     is_first = first["gpu_util_source"].is_not_null()
-    if not others:
+    if not other_sources:
         return first
     return {
-        name: pl.when(is_first).then(first[name]).otherwise(others[0][name])
+        name: pl.when(is_first).then(first[name]).otherwise(other_sources[0][name])
         for name in UTILIZATION_COLUMNS
     }
 
@@ -196,30 +196,32 @@ def _checked(read: pl.Series, held: pl.Series | None) -> pl.Series:
         held: the nodes of its run; None where the log does not tell them.
     """
     columns = read.struct.unnest()
-    foreign = pl.lit(False) if held is None else _has_others(columns["nodes"], held)
+    foreign = pl.lit(False) if held is None else _has_other_nodes(columns["nodes"], held)
     return columns.with_columns(foreign.alias(FOREIGN)).select(CHECKED_FIELDS).to_struct(read.name)
 
 
-def _has_others(told: pl.Series, held: pl.Series) -> pl.Series:
+def _has_other_nodes(listed: pl.Series, held: pl.Series) -> pl.Series:
     """Return whether the first of two lists of nodes has some that the second one has not."""
-    pairs = pl.DataFrame({"told": told, "held": held})
-    may_differ = (pairs["told"] != pairs["held"]).fill_null(False)
+    pairs = pl.DataFrame({"listed": listed, "held": held})
+    may_differ = (pairs["listed"] != pairs["held"]).fill_null(False)
     if not may_differ.any():
         return may_differ
-    others = pairs.filter(may_differ).unique()
-    differ = [_differ(told, held) for told, held in others.iter_rows()]
-    odd = others.with_columns(differs=pl.Series(differ, dtype=pl.Boolean))
-    joined = pairs.join(odd, on=["told", "held"], how="left", maintain_order="left")
+    differing = pairs.filter(may_differ).unique()
+    differ = [_names_other_nodes(listed, held) for listed, held in differing.iter_rows()]
+    odd = differing.with_columns(differs=pl.Series(differ, dtype=pl.Boolean))
+    joined = pairs.join(odd, on=["listed", "held"], how="left", maintain_order="left")
     return joined["differs"].fill_null(False)
 
 
-def _differ(told: str, held: str) -> bool:
+def _names_other_nodes(listed: str, held: str) -> bool:
     try:
         hosts = {name.partition(".")[0] for name in expand_hosts(held)}
     except ValueError:
         return False
-    is_told = held.strip() != "" and not NO_NODES.search(held)
-    return is_told and not {name.partition(".")[0] for name in told.split(",") if name} <= hosts
+    is_recorded = held.strip() != "" and not NO_NODES.search(held)
+    return (
+        is_recorded and not {name.partition(".")[0] for name in listed.split(",") if name} <= hosts
+    )
 
 
 def _is_read(held: pl.Expr) -> pl.Expr:

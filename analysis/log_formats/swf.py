@@ -103,7 +103,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
         notes=("num_gpus holds processors: the log has no GPUs",),
         time_zone=_zone(context.head) if begins_s else None,
         relative_time=not begins_s,
-        nothing=UNKNOWN,
+        empty_words=UNKNOWN,
     )  # fmt: skip
 
 

@@ -126,8 +126,10 @@ def _job(app: _Application, number: int, source: int, choices: IngestOptions) ->
         job.fault = ("end_before_start", "finishedTime", "an end that is no later", "a later end")
     elif end is not None:
         mean = gpu_seconds / Fraction(end - start) if gpu_seconds else Fraction(0)
-        whole = Fraction(round(mean))
-        job.gpus = whole if whole and abs(mean - whole) <= NEAR * whole else mean
+        whole_gpus = Fraction(round(mean))
+        job.gpus = (
+            whole_gpus if whole_gpus and abs(mean - whole_gpus) <= NEAR * whole_gpus else mean
+        )
         job.notes |= {"mean_gpus"}
     job.attempts = [Attempt(start, end, job.gpus, 1, job.state, word)]
     if any(amount for used in (app.preempted or {}).values() for amount in used.values()):
@@ -166,7 +168,7 @@ YUNIKORN = LogFormat(
     recognizes=_recognizes,
     plan=job_plan,
     open=_open,
-    together=_open_all,
+    open_all=_open_all,
     kubernetes=("gpu_resources", "include_cpu"),
     kept=kept_columns,
 )

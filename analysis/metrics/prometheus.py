@@ -144,12 +144,12 @@ def _check_status(stream: SourceStream, head: bytes) -> None:
     if status is None or status[1] == b"success":
         return
     try:
-        told = json.loads(head).get("error")
+        message = json.loads(head).get("error")
     except (ValueError, AttributeError):
-        told = None
+        message = None
     raise InputError(
         stream.path,
-        f"is an error of Prometheus ({told or status[1].decode()})",
+        f"is an error of Prometheus ({message or status[1].decode()})",
         expected=EXPECTED,
         hint=HINT,
     )

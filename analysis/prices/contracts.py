@@ -277,7 +277,7 @@ def _entries(path: Path, data: Mapping[str, Any], name: str) -> Iterator[Mapping
         yield entry
 
 
-def _found(value: object, expected: str) -> tuple[str, str]:
+def _number_found(value: object, expected: str) -> tuple[str, str]:
     """Return what stands for a number, and what was expected; a text is shown with its quotes."""
     if isinstance(value, str):
         return f"found {value!r}", f"{expected}, without quotes"
@@ -327,7 +327,7 @@ class _Cells:
         """Return the entry as a pool. Raises `InputError`."""
         gpus = self.entry["gpus"]
         if isinstance(gpus, bool) or not isinstance(gpus, int) or not 1 <= gpus <= MOST_GPUS:
-            raise self.error("gpus", *_found(gpus, "a whole number of GPUs, at least 1"))
+            raise self.error("gpus", *_number_found(gpus, "a whole number of GPUs, at least 1"))
         begin, end = self.instant("from", ALWAYS_US), self.instant("until", FOREVER_US)
         if begin >= end:
             raise self.error("until", f"found {self.entry['until']!s}", "a date after 'from'")
@@ -356,7 +356,7 @@ class _Cells:
         is_number = isinstance(usd, int | Decimal) and not isinstance(usd, bool)
         if not is_number or not Decimal(usd).is_finite() or not 0 <= usd <= MOST_USD_PER_GPU_H:
             expected = f"dollars per GPU-hour, 0 to {MOST_USD_PER_GPU_H:,}"
-            raise self.error("usd_per_gpu_h", *_found(usd, expected))
+            raise self.error("usd_per_gpu_h", *_number_found(usd, expected))
         return Fraction(usd)
 
     def instant(self, key: str, otherwise: int) -> int:

@@ -150,8 +150,8 @@ class HourlyDemand:
         held = np.zeros(count + 2)
         held += np.bincount(into, gpus * (np.where(within, end, into + 1) - begin), count + 2)
         held += np.bincount(out, gpus * np.where(within, 0.0, end - out), count + 2)
-        whole = np.where(within, 0.0, gpus)  # held throughout the hours between
-        steps = np.bincount(into + 1, whole, count + 2) - np.bincount(out, whole, count + 2)
+        held_gpus = np.where(within, 0.0, gpus)  # held throughout the hours between
+        steps = np.bincount(into + 1, held_gpus, count + 2) - np.bincount(out, held_gpus, count + 2)
         result: FloatArray = (held + np.cumsum(steps).round(9))[:count]  # rounding leaves no GPU
         return result
 

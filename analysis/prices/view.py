@@ -211,11 +211,11 @@ def _age_notes(offers: Sequence[Offer], as_of: datetime | None) -> Iterator[str]
 
 def _apart_notes(offers: Sequence[Offer], references: dict[str, Offer]) -> Iterator[str]:
     compared = [o for o in offers if o.mean_usd_per_gpu_h and o.gpu_type in references]
-    apart = [offer for offer in compared if offer.saving is None]
-    if apart:
+    without_saving = [offer for offer in compared if offer.saving is None]
+    if without_saving:
         yield (
-            f"no saving for {len(apart)} of {len(offers)} offers: they have no price in an "
-            f"hour in which the reference of their GPU has one: {_names(apart)}"
+            f"no saving for {len(without_saving)} of {len(offers)} offers: they have no price in "
+            f"an hour in which the reference of their GPU has one: {_names(without_saving)}"
         )
 
 

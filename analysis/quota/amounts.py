@@ -47,10 +47,10 @@ def units(amount: Fraction, resource: str, *, rounds_up: bool) -> int:
         amount = amount * 1000
     elif resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         amount = amount / (1 << 20)
-    whole = math.ceil(amount) if rounds_up else math.floor(amount)
-    if abs(whole) > MOST:
+    whole_units = math.ceil(amount) if rounds_up else math.floor(amount)
+    if abs(whole_units) > MOST:
         raise ValueError(f"an amount up to {MOST:,} units")
-    return whole
+    return whole_units
 
 
 class Amount:

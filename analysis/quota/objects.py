@@ -109,7 +109,7 @@ def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
     last = newest(kept)
     for item in kept:
         is_newer_unknown = not item.event and item.resource_version == last.resource_version
-        if is_newer_unknown and item.text != last.text and _said(item) != _said(last):
+        if is_newer_unknown and item.text != last.text and _stated(item) != _stated(last):
             raise InputError(
                 file, f"{last.kind} {last.name} is there twice, with other contents",
                 expected="each object once, or each version with its own resourceVersion",
@@ -118,7 +118,7 @@ def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
     return last
 
 
-def _said(item: KubeObject) -> Any:
+def _stated(item: KubeObject) -> Any:
     """Return what an object states; of one that states nothing, all of it."""
     content = item.plain()
     return content.get("spec", content)

@@ -79,12 +79,12 @@ def assigned_gpus(
 def _requested(name: str, amount: Fraction) -> int:
     """Return an amount of a resource in whole units. Raises `ValueError`."""
     try:
-        whole = units(amount, name, rounds_up=True)
+        whole_units = units(amount, name, rounds_up=True)
     except ValueError as error:
         raise ValueError(f"requests too much {name}, expected {error}") from None
-    if whole < 0:
+    if whole_units < 0:
         raise ValueError(f"requests {float(amount):g} of {name}, expected at least 0")
-    return whole
+    return whole_units
 
 
 def pod_group(pods: PodSetText) -> PodSetShape:

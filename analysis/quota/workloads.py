@@ -124,16 +124,16 @@ def read_kueue_log(path: Path) -> KueueLog:
         raise InputError(path, refused.found or "", row=refused.row, expected=refused.expected)
     decoder = msgspec.json.Decoder(WorkloadText)
     reader = _Workloads(path, StreamTimes([file.objects]))
-    others: list[SiteObject] = []
+    site_objects: list[SiteObject] = []
     for kept in versions(file.objects):
         if kept[-1].kind == WORKLOAD and kept[-1].api_group in (KUEUE, ""):
             reader.add(kept, decoder)
         elif kept[-1].kind != WORKLOAD:
             last = newest_setting(path, kept)
-            others.append(
+            site_objects.append(
                 SiteObject(path, last.api_group, last.kind, last.namespace, last.name, last.plain)
             )
-    return reader.log(sha256, site_or_none(path, others))
+    return reader.log(sha256, site_or_none(path, site_objects))
 
 
 def seconds(moment: datetime | None) -> int | None:
@@ -257,27 +257,28 @@ class _Workloads:
 
     def _far(self) -> list[str]:
         """Set workloads of impossible times aside; return a warning on others that are far off."""
-        others = OtherTimes.of(self.spans.values())
-        far = [name for name, span in self.spans.items() if others.is_far(span)]
+        other_times = OtherTimes.of(self.spans.values())
+        far = [name for name, span in self.spans.items() if other_times.is_far(span)]
         admitted = {row["job_id"] for row in self.rows}
-        told = []
+        suspicious = []
         for name in far:
             span = self.spans[name]
-            when = f"{name}: {datetime.fromtimestamp(others.outer(span), UTC):%Y-%m-%d}"
-            if not others.is_impossible(span):
-                told.append(when)
+            when = f"{name}: {datetime.fromtimestamp(other_times.outer(span), UTC):%Y-%m-%d}"
+            if not other_times.is_impossible(span):
+                suspicious.append(when)
                 continue
             del self.spans[name]
             if name in admitted:
                 self.rejected.append(f"Workload {when}, expected {IMPOSSIBLE}")
         self.rows = [row for row in self.rows if row["job_id"] in self.spans]
         self.waiting = [row for row in self.waiting if row["job_id"] in self.spans]
-        if not told:
+        if not suspicious:
             return []
-        have = "has times" if len(told) == 1 else "have times"
+        have = "has times" if len(suspicious) == 1 else "have times"
         return [
-            f"{counted(len(told), 'workload')} {have} {FAR} (the first: {told[0]}): the answer "
-            "covers all of that time; take them out of the dump if a clock was wrong"
+            f"{counted(len(suspicious), 'workload')} {have} {FAR} "
+            f"(the first: {suspicious[0]}): the answer covers all of that time; take them out of "
+            "the dump if a clock was wrong"
         ]
 
     def _check_rejected(self) -> None:

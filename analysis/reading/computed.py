@@ -71,11 +71,11 @@ class Computed:
 
 def number_text(values: pl.Series) -> pl.Series:
     """Return numbers as text, whole ones without a fraction."""
-    whole = (values == values.floor()) & (values.abs() < MOST_EXACT)
+    is_whole = (values == values.floor()) & (values.abs() < MOST_EXACT)
     return (
         values.cast(pl.Int64, strict=False)
         .cast(pl.String)
-        .zip_with(whole.fill_null(False), values.cast(pl.String))
+        .zip_with(is_whole.fill_null(False), values.cast(pl.String))
     )
 
 
@@ -94,7 +94,7 @@ def columns_read(text: str, columns: Collection[str]) -> tuple[str, ...]:
     if text in columns:
         return (text,)
     try:
-        value = read_predicate(text).whole
+        value = read_predicate(text).expression
         roots = tuple(dict.fromkeys(value.meta.root_names()))
         is_renamed = not value.meta.undo_aliases().meta.eq(value)
         if is_renamed or value.meta.has_multiple_outputs() or value.meta.is_column():
@@ -232,7 +232,7 @@ def _computed(option: str, text: str, rows: Rows) -> Computed:
         raise UsageError(
             f"{option}: no column {missing[0]!r}\n  next: use one of {', '.join(rows.columns[:20])}"
         )
-    value = read_predicate(text).whole
+    value = read_predicate(text).expression
     seen = {name: [row.get(name) for row in rows.sample] for name in roots}
     texts = {n for n, cells in seen.items() if any(cells) and not is_number_column(cells)}
     numbers = frozenset(roots) - texts

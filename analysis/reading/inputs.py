@@ -132,7 +132,7 @@ def _take(
                 inputs.left_out.append(_shown(file))
             else:
                 sources += _in_file(file, existing_file(file), inputs.left_out, is_named=False)
-        inputs.sources += _only_one_is_meant(sources)
+        inputs.sources += _mark_single(sources)
         return
     if path == STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.isatty():
@@ -210,7 +210,7 @@ def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) ->
             sources.append(Source(name, file, member.size, member, False, kind))
     if not sources:
         raise InputError(path, f"is a {kind} file with no file in it", expected="a log in it")
-    return _only_one_is_meant(sources) if is_named else sources
+    return _mark_single(sources) if is_named else sources
 
 
 def _shown(path: Path) -> Path:
@@ -218,7 +218,7 @@ def _shown(path: Path) -> Path:
     return Path(os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
-def _only_one_is_meant(sources: list[Source]) -> list[Source]:
+def _mark_single(sources: list[Source]) -> list[Source]:
     """Mark a single file as named by the user, so that its errors are reported."""
     return [replace(sources[0], is_named=True)] if len(sources) == 1 else sources
 

@@ -101,9 +101,9 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
 def _rows_of(plan: ReadingPlan, batch: Batch) -> tuple[Batch, tuple[int, ...]]:
     """Return the lines that are rows, and how many were left out for each of the plan's reasons."""
     cells = batch.cells
-    if plan.nothing:
+    if plan.empty_words:
         cell = pl.exclude(ROW, *plan.verbatim)
-        cells = cells.with_columns(pl.when(~cell.is_in(plan.nothing)).then(cell).name.keep())
+        cells = cells.with_columns(pl.when(~cell.is_in(plan.empty_words)).then(cell).name.keep())
     if not plan.left_out:
         return replace(batch, cells=cells), ()
     whys = cells.select(

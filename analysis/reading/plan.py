@@ -77,7 +77,7 @@ class ReadingPlan:
         zone_columns: source columns of times whose offsets determine the zone, submissions first.
         relative_time: whether times count from the start of the log.
         made_ids: whether the log has no ids, so that equal rows are noted and kept.
-        nothing: words that mean an empty cell, in any column but those of ``verbatim``.
+        empty_words: words that mean an empty cell, in any column but those of ``verbatim``.
         verbatim: source columns in which these words mean something.
         left_out: lines that are not jobs, such as the steps of a job: over source columns. They are
             counted in a note, and are neither kept nor rejected.
@@ -94,7 +94,7 @@ class ReadingPlan:
     zone_columns: tuple[str, ...] = ()
     relative_time: bool = False
     made_ids: bool = False
-    nothing: tuple[str, ...] = ()
+    empty_words: tuple[str, ...] = ()
     verbatim: tuple[str, ...] = ()
     left_out: tuple[Tally, ...] = ()
     join: Join | None = None
@@ -124,14 +124,14 @@ def number(name: str, source: str, *, required: bool = False, expected: str = NU
 def count(name: str, source: str, *, least: int = 1) -> Field:
     """Return a field of whole numbers, at least ``least``; ``2.0`` is one too."""
     value = pl.col(source).cast(pl.Float64, strict=False)
-    whole = pl.when(value == value.floor()).then(value).cast(pl.Int32, strict=False)
+    whole_number = pl.when(value == value.floor()).then(value).cast(pl.Int32, strict=False)
     return Field(
         name,
         source,
         pl.col(source).cast(pl.Int32, strict=False),
         f"a whole number, at least {least}",
         least=least,
-        thorough=whole,
+        thorough=whole_number,
     )
 
 

@@ -16,7 +16,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.ingest.logs import opened_log, told_notes
+from gpuplan.analysis.ingest.logs import always_shown_notes, opened_log
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.job_table.run_cells import as_runs, is_runs
@@ -271,7 +271,7 @@ def _of_trace(trace: Path, named: Path, sha256: str) -> SiteLog:
         "trace",
         left_out,
         absent,
-        notes=told_notes(provenance),
+        notes=always_shown_notes(provenance),
         sources=sources,
         waiting=_waiting(read),
         cpu_jobs=_cpu_jobs(read, jobs),
@@ -290,12 +290,12 @@ def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
     def column(name: str, kind: pl.DataType) -> pl.Expr:
         return pl.col(name).cast(kind) if name in has else pl.lit(None, kind)
 
-    text, whole = pl.String(), pl.Int64()
+    text, integer = pl.String(), pl.Int64()
     rows = table.select(
         job_id=column("job_id", text), user=column("user", text),
         account=column("account" if has & SCHEDULER_COLUMNS.keys() else "group", text),
         submit_time="submit_time", start_us=_micros(pl.col("submit_time"))
-        + (column("queue_s", pl.Float64()) * MICROS).round().cast(whole),
+        + (column("queue_s", pl.Float64()) * MICROS).round().cast(integer),
         run_s=column("duration_s", pl.Float64()),
         gpus=column("num_gpus", pl.Float64()), state=column("state", text).fill_null("unknown"),
         gpu_type=column("gpu_type", text), reservation=column("reservation", text),
@@ -318,14 +318,14 @@ def _runs(table: pl.DataFrame, has: set[str]) -> pl.DataFrame:
         plain = rows.filter(pl.col("runs").is_null())
         rows = pl.concat([plain.drop("runs"), each.drop("runs")]).sort("place", maintain_order=True)
     start = pl.col("start_us").floordiv(int(MICROS))
-    run_s = pl.col("run_s").round().cast(whole)
+    run_s = pl.col("run_s").round().cast(integer)
     return rows.select(
         "job_id", "user", "account", "partition", "qos", "state", "reason", "reservation",
         "node_list", "submit_line", "billing", "cpus", "memory_mb",
         submit=_seconds(pl.col("submit_time")), eligible=_seconds(pl.col("eligible_time")),
         start=start, end=pl.coalesce(start + run_s, _seconds(pl.col("cancel_time"))), run_s=run_s,
-        limit_s=pl.col("limit_s").cast(whole), nodes=pl.col("req_nodes").cast(whole),
-        gpus=pl.col("gpus").ceil().cast(whole),
+        limit_s=pl.col("limit_s").cast(integer), nodes=pl.col("req_nodes").cast(integer),
+        gpus=pl.col("gpus").ceil().cast(integer),
         gpu_type=pl.coalesce("gres_type", "gpu_type"), priority="recorded_priority",
     )  # fmt: skip
 

@@ -82,16 +82,16 @@ def _lines(
     if len(opened) > MOST_INCLUDES:
         raise InputError(path, f"is one of more than {MOST_INCLUDES} Include lines")
     text = read_unpacked(path).decode("utf-8", "replace")
-    whole, first = "", 0
+    logical_line, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = COMMENT.sub("", raw).rstrip()
-        if whole.endswith(","):
+        if logical_line.endswith(","):
             line = line.lstrip()
         first = first or number
         if line.endswith("\\"):
-            whole += line[:-1]
+            logical_line += line[:-1]
             continue
-        whole, line = "", (whole + line).strip()
+        logical_line, line = "", (logical_line + line).strip()
         begin, first = first, 0
         if not line:
             continue

@@ -28,7 +28,7 @@ def existing_file(path: Path) -> Path:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError) as error:
-        raise _not_there(path, error) from error
+        raise _missing_path(path, error) from error
     if stat.S_ISDIR(mode):
         raise InputError(path, "is a folder", expected="a file")
     if not os.access(path, os.R_OK):
@@ -36,7 +36,7 @@ def existing_file(path: Path) -> Path:
     return path
 
 
-def _not_there(path: Path, error: OSError | ValueError) -> InputError:
+def _missing_path(path: Path, error: OSError | ValueError) -> InputError:
     """Return the problem of a path that does not exist."""
     if isinstance(error, ValueError):
         return InputError(path, "is not a valid path (it has a NUL byte)", hint="check the path")
@@ -211,7 +211,7 @@ def check_writable(path: Path) -> None:
     Raises `OutputError`.
     """
     if not is_stream(path):
-        _new_beside(path).release()
+        _new_in_target_folder(path).release()
 
 
 def is_stdout(path: Path) -> bool:
@@ -261,7 +261,7 @@ def atomic_output(path: Path) -> Iterator[Path]:
         OutputError: the folder does not exist, or the file cannot be written.
     """
     to_stream = is_stream(path)
-    held = _new_in_system(path) if to_stream else _new_beside(path)
+    held = _new_in_system(path) if to_stream else _new_in_target_folder(path)
     try:
         yield held.path
         if to_stream:
@@ -277,7 +277,7 @@ def atomic_output(path: Path) -> Iterator[Path]:
         held.release()
 
 
-def _new_beside(path: Path) -> Held:
+def _new_in_target_folder(path: Path) -> Held:
     """Return a temporary file in the folder that an output goes to. Raises `OutputError`."""
     try:
         target = _through_link(path)

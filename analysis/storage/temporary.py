@@ -69,7 +69,7 @@ def temporary_folder() -> Held:
     return _new(Path(tempfile_folder()), ".folder", _make_folder)
 
 
-def folder_beside(path: Path) -> Held:
+def folder_next_to(path: Path) -> Held:
     """Return a new folder in the folder of a path, to be renamed to it. Raises `OSError`."""
     return _new(path.parent, ".folder", _make_folder)
 
@@ -107,13 +107,13 @@ def remove_stale(folder: Path) -> None:
 
 
 def _new(folder: Path, suffix: str, make: Callable[[Path], int | None]) -> Held:
-    whole = Path(os.path.abspath(folder))
-    if whole not in _tidied:
-        _tidied.add(whole)
-        remove_stale(whole)
+    absolute = Path(os.path.abspath(folder))
+    if absolute not in _tidied:
+        _tidied.add(absolute)
+        remove_stale(absolute)
     while True:
         path = folder / f"{PREFIX}.{_machine()}.{os.urandom(6).hex()}{suffix}"
-        held = Held(path, whole / path.name)
+        held = Held(path, absolute / path.name)
         _held.add(held)  # before it is made: an interrupt may come right after
         try:
             handle = held.handle = make(path)

@@ -108,7 +108,7 @@ def _no_toml(
     if place and row is None:  # at its end
         row = text.rstrip("\n").count("\n") + 1
     hint: str | None = next_step
-    if row is not None and (twice := _given_twice(text, row)):
+    if row is not None and (twice := _duplicate_key(text, row)):
         return InputError(path, f"not TOML: {twice}", row=row, hint="keep one of the two")
     if row is not None and (number := NO_NUMBER.match(text.split("\n")[row - 1])):
         key, value = number.group("key", "value")
@@ -137,7 +137,7 @@ def plain_number(value: str) -> str:
     return digits.replace(",", "." if is_decimal else "")
 
 
-def _given_twice(text: str, row: int) -> str:
+def _duplicate_key(text: str, row: int) -> str:
     """Return what the statement that ends on a line sets a second time; empty if nothing."""
     seen: dict[Keys, int] = {}
     for first, last, table, paths, is_header in statements(text):
@@ -145,10 +145,10 @@ def _given_twice(text: str, row: int) -> str:
             break
         if last >= row:
             for keys in paths[-1:] if is_header else paths:
-                if (whole := keys if is_header else table + keys) in seen:
-                    name = ".".join(whole)
+                if (full_keys := keys if is_header else table + keys) in seen:
+                    name = ".".join(full_keys)
                     name = f"[{name}]" if is_header else repr(name)
-                    return f"{name} is given twice, first on line {seen[whole]}"
+                    return f"{name} is given twice, first on line {seen[full_keys]}"
             break
         if is_header and table in seen:  # one more entry of an array, with keys of its own
             seen = {keys: line for keys, line in seen.items() if keys[: len(table)] != table}
@@ -162,11 +162,11 @@ def lines(text: str) -> Iterator[tuple[Keys, int]]:
     seen: set[Keys] = set()
     for first, _, table, paths, is_header in statements(text):
         for keys in paths[-1:] if is_header else paths:
-            whole = keys if is_header else table + keys
-            for end in range(1, len(whole) + 1):
-                if whole[:end] not in seen:
-                    seen.add(whole[:end])
-                    yield whole[:end], first
+            full_keys = keys if is_header else table + keys
+            for end in range(1, len(full_keys) + 1):
+                if full_keys[:end] not in seen:
+                    seen.add(full_keys[:end])
+                    yield full_keys[:end], first
 
 
 def statements(text: str) -> Iterator[tuple[int, int, Keys, list[Keys], bool]]:

@@ -323,12 +323,12 @@ def _on_clock(ticks: FloatArray, latest: float) -> IntArray:
     that takes longer than ``latest`` ticks, positions are rounded down instead, and gaps below a
     tick may be lost.
     """
-    whole = np.floor(ticks).astype(np.int64)
-    apart = np.concatenate([[0], np.cumsum(np.diff(ticks) > 0)])
-    moved: IntArray = apart + np.maximum.accumulate(whole - apart)
-    if float((moved - whole).max()) > latest:
-        return whole
-    moved = np.minimum(moved, whole[-1])
+    whole_ticks = np.floor(ticks).astype(np.int64)
+    distinct = np.concatenate([[0], np.cumsum(np.diff(ticks) > 0)])
+    moved: IntArray = distinct + np.maximum.accumulate(whole_ticks - distinct)
+    if float((moved - whole_ticks).max()) > latest:
+        return whole_ticks
+    moved = np.minimum(moved, whole_ticks[-1])
     return moved
 
 

@@ -121,9 +121,9 @@ def compared(
     """
     difference, verdict = synthetic - original, None
     if allowed is not None:
-        apart = abs(difference)
-        verdict = Verdict.within if apart <= allowed else Verdict.outside
-        if few or allowed < apart <= explained:
+        distance = abs(difference)
+        verdict = Verdict.within if distance <= allowed else Verdict.outside
+        if few or allowed < distance <= explained:
             verdict = Verdict.too_few_data
     return ComparedStatistic(
         statistic=about.key,
@@ -197,7 +197,7 @@ def compare(
     points = sorted({gpus for gpus, _ in (*to.gpu_cdf, *to.gpu_time_cdf)})
     with_load = "load.p95_gpus" in to.statistics
     here = measure(jobs, users, zone, points, with_load=with_load)
-    apart = {
+    distances = {
         "duration_cdf.distance": _duration_distance(jobs, to),
         "gpu_cdf.distance": _largest(here.gpu_cdf, to.gpu_cdf),
         "gpu_time_cdf.distance": _largest(here.gpu_time_cdf, to.gpu_time_cdf),
@@ -216,8 +216,8 @@ def compare(
     wider = max(1.0, FEW_JOBS / jobs.jobs) ** 0.5
     rows = []
     for statistic in STATISTICS:
-        if statistic.key in apart:
-            original, synthetic = 0.0, apart[statistic.key]
+        if statistic.key in distances:
+            original, synthetic = 0.0, distances[statistic.key]
         else:
             original = to.statistics.get(statistic.key)  # type: ignore[assignment]
             synthetic = here.statistics.get(statistic.key)

@@ -203,8 +203,8 @@ def fit_shared(
     products = (total[several] ** 2 - squares[several]) / (jobs[several] - 1)
     of_user = float(products.sum() / jobs[several].sum()) if several.any() else 0.0
     of_user = min(max(of_user, 0.0), MOST_SHARED)
-    together = run[1:] == run[:-1]
-    of_run = float((scores[1:] * scores[:-1])[together].mean()) if together.any() else 0.0
+    same_run = run[1:] == run[:-1]
+    of_run = float((scores[1:] * scores[:-1])[same_run].mean()) if same_run.any() else 0.0
     return Shared(of_user, min(max(of_run - of_user, 0.0), MOST_SHARED - of_user), table)
 
 
@@ -300,7 +300,7 @@ def quotas(shares: FloatArray, count: int) -> IntArray:
     Largest remainders, so that no part is off by one or more; ties go to the first.
     """
     exact = shares / shares.sum() * count
-    whole: IntArray = np.floor(exact).astype(np.int64)
-    left = count - int(whole.sum())
-    whole[np.argsort(-(exact - whole), kind="stable")[:left]] += 1
-    return whole
+    counts: IntArray = np.floor(exact).astype(np.int64)
+    left = count - int(counts.sum())
+    counts[np.argsort(-(exact - counts), kind="stable")[:left]] += 1
+    return counts

@@ -245,9 +245,9 @@ def _censored(sampled: SampledJobs, running: int, rng: np.random.Generator) -> S
     untimed = rng.permutation(np.flatnonzero(np.isnan(duration_s)))
     for cell in np.unique(sampled.cell[last]):
         to = untimed[sampled.cell[untimed] == cell]
-        whole = last[sampled.cell[last] == cell][: to.size]
-        to = to[: whole.size]
-        duration_s[to], state[to] = sampled.duration_s[whole], sampled.state[whole]
+        sources = last[sampled.cell[last] == cell][: to.size]
+        to = to[: sources.size]
+        duration_s[to], state[to] = sampled.duration_s[sources], sampled.state[sources]
     duration_s[last] = np.floor(snapshot_s - start_s[last])
     state[last] = RUNNING
     return replace(sampled, duration_s=duration_s, state=state)

@@ -154,9 +154,9 @@ def _fit_owners(
     collision = float(((jobs_of / jobs.jobs) ** 2).sum())
     stay = []
     for chosen in (gap == 0, (gap > 0) & (gap <= short * mean), gap > short * mean):
-        together = float(same[chosen].mean()) if chosen.any() else 0.0
+        same_share = float(same[chosen].mean()) if chosen.any() else 0.0
         # Two in a row also meet by chance: by the chance of two jobs to have one owner.
-        stay.append(min(max((together - collision) / max(1 - collision, 1e-9), 0.0), 0.999))
+        stay.append(min(max((same_share - collision) / max(1 - collision, 1e-9), 0.0), 0.999))
     owners = Owners(
         kind=kind,
         count=jobs_of.size,
@@ -332,12 +332,12 @@ def _fit_states(jobs: JobArrays) -> States:
     if timed.any():
         parts = np.arange(1, STATE_BINS) / STATE_BINS
         edges = np.unique(np.quantile(jobs.duration_s[timed], parts))
-    whole = _shares(jobs.state[timed], None)
+    overall = _shares(jobs.state[timed], None)
     rows = []
     for chosen in (timed & (jobs.num_gpus > 0), timed & (jobs.num_gpus == 0)):
         place = np.searchsorted(edges, jobs.duration_s[chosen], side="left")
         state = jobs.state[chosen]
-        rows.append(tuple(_shares(state[place == part], whole) for part in range(edges.size + 1)))
+        rows.append(tuple(_shares(state[place == part], overall) for part in range(edges.size + 1)))
     untimed = jobs.state[~timed & ~jobs.censored]
     return States(
         edges_s=tuple(float(edge) for edge in edges),

@@ -138,9 +138,9 @@ def regroup(
     if counts.size < 2:
         counts = np.array([1, real_s.size - 1])
     near = np.zeros(at.size)
-    beside = np.diff(at) == 1
-    near[1:] += np.where(beside, seen[:-1], 0)
-    near[:-1] += np.where(beside, seen[1:], 0)
+    is_next_hour = np.diff(at) == 1
+    near[1:] += np.where(is_next_hour, seen[:-1], 0)
+    near[:-1] += np.where(is_next_hour, seen[1:], 0)
     if counts.size > at.size:
         extra = _shortest_lulls(at, counts.size - at.size, rng)
         none = np.zeros(extra.size, dtype=np.int64)

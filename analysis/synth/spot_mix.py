@@ -78,9 +78,9 @@ class JobKind:
     def mean_gpus(self) -> float:
         """GPUs of a job on average."""
         pods = 1 + self.gang / 100 * (float(PODS @ np.array(self.pods) / 100) - 1)
-        whole = CARDS >= 1
+        is_whole = CARDS >= 1
         shares = self.shares
-        return float((shares * CARDS)[whole].sum() * pods + (shares * CARDS)[~whole].sum())
+        return float((shares * CARDS)[is_whole].sum() * pods + (shares * CARDS)[~is_whole].sum())
 
 
 KINDS = msgspec.toml.decode(

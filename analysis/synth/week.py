@@ -152,8 +152,8 @@ def busy_time(clock: Clock, rates: FloatArray, first_s: float) -> Busy:
         clock.phase_s[:-1]
     )
     begin_s = np.concatenate([[0.0], np.cumsum(passed)])
-    whole = Busy(clock, upto_s, begin_s)
-    return Busy(clock, upto_s, begin_s - whole.into(np.array([first_s])))
+    busy = Busy(clock, upto_s, begin_s)
+    return Busy(clock, upto_s, begin_s - busy.into(np.array([first_s])))
 
 
 def local_hours(hours: IntArray, zone: str) -> tuple[IntArray, IntArray]:

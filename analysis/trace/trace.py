@@ -351,7 +351,7 @@ def read_condition(where: str, scan: pl.LazyFrame, option: str = "--where") -> p
     for kind in kinds:
         if kind != pl.Boolean():
             raise _bad_predicate(where, f"gives {kind}, not true or false", option)
-    return predicate.whole
+    return predicate.expression
 
 
 def _bad_predicate(where: str, problem: object, option: str = "--where") -> UsageError:

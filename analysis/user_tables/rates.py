@@ -42,8 +42,8 @@ def above_zero(name: str, what: str, most: float = MOST) -> Rule:
 def whole_number(name: str, what: str) -> Rule:
     """Return the rule of a whole number from 1 to a billion."""
     column = pl.col(name)
-    whole = column.is_between(1, 1e9) & (column == column.floor())
-    return f"{what}, a whole number from 1", whole
+    is_valid = column.is_between(1, 1e9) & (column == column.floor())
+    return f"{what}, a whole number from 1", is_valid
 
 
 WORK_SHARE: Rule = above_zero("work_share", "the epoch's share of the work")
@@ -157,9 +157,9 @@ def read_goodputs(path: Path) -> pl.DataFrame:
     cells.refuse(table, "work_share", "the same share in every row of an epoch", same)
     check_shares(path, table.unique(["job_class", "epoch"], maintain_order=True))
     names = ("row", "gpu_type", "job_class", "epoch", *GOODPUT_COLUMNS[1:], *OPTIONAL[1:])
-    whole = [pl.col("epoch", *WHOLE_BATCH).cast(pl.Int64)]
+    whole_columns = [pl.col("epoch", *WHOLE_BATCH).cast(pl.Int64)]
     by_file = pl.col("row").min().over("gpu_type")
-    return table.select(names).with_columns(whole).sort(by_file, "job_class", "epoch")
+    return table.select(names).with_columns(whole_columns).sort(by_file, "job_class", "epoch")
 
 
 def _gpu_type(table: pl.DataFrame) -> pl.Expr:

@@ -119,15 +119,15 @@ def _function(path: Path, at: int, table: Any) -> SharedFunction:
         if key not in table:
             continue
         value = table[key]
-        whole = key in ("batch", "workers")
+        is_count = key in ("batch", "workers")
         if (
             isinstance(value, bool)
             or not isinstance(value, int | float)
             or not least <= value <= most
-            or (whole and value % 1)
+            or (is_count and value % 1)
         ):
             raise InputError(path, f"{where}: {key} is {value!r}", expected=expected)
-        values[key] = int(value) if whole else float(value)
+        values[key] = int(value) if is_count else float(value)
     values.setdefault("limit", min(1.0, 2 * values["request"]))
     if values["limit"] < values["request"]:
         raise InputError(path, f"{where}: limit is below the request", expected="at least that")

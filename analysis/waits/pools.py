@@ -137,7 +137,7 @@ def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
         name: pl.col(name).cast(pl.String) if name in columns else pl.lit(None, pl.String)
         for name in ("partition", "node_list")
     }
-    whole = jobs.filter((pl.col("num_gpus") > 0) & pl.col("duration_s").is_not_nan()).select(
+    of_jobs = jobs.filter((pl.col("num_gpus") > 0) & pl.col("duration_s").is_not_nan()).select(
         kind_of(jobs, partition_kinds(jobs)),
         text["partition"].alias("partition"),
         START_US.alias("start"),
@@ -146,9 +146,9 @@ def held_runs(jobs: pl.DataFrame) -> pl.DataFrame:
         text["node_list"].alias("nodes"),
         (pl.col("runs") if "runs" in columns else pl.lit(None)).alias("runs"),
     )
-    runs = whole.filter(pl.col("runs").is_null()).drop("runs")
-    if runs.height < whole.height:
-        several = whole.filter(pl.col("runs").is_not_null()).explode("runs")
+    runs = of_jobs.filter(pl.col("runs").is_null()).drop("runs")
+    if runs.height < of_jobs.height:
+        several = of_jobs.filter(pl.col("runs").is_not_null()).explode("runs")
         run = pl.col("runs").struct
         has_nodes = any(part.name == "node_list" for part in several.schema["runs"].fields)  # type: ignore[attr-defined]
         several = several.filter(run.field("start").is_not_null()).with_columns(
@@ -203,7 +203,7 @@ class NamedNodes:
                 parts[node] = max(parts.get(node, 0), most // len(hosts[text]))
         for node, held in _held_by_node(runs, lists):
             parts[node] = max(parts[node], held)
-        return cls(lists, {node: _whole(each) for node, each in parts.items()}, used)
+        return cls(lists, {node: _near_whole(each) for node, each in parts.items()}, used)
 
     def of_kind(self, kind: str) -> set[str]:
         """Return all nodes with GPUs of a kind."""
@@ -245,10 +245,10 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
     yield from held.iter_rows()
 
 
-def _whole(parts: int) -> int:
+def _near_whole(parts: int) -> int:
     """Return whole GPUs where the division of a run over its nodes lost a little of one."""
-    whole = round(parts / PARTS_PER_GPU) * PARTS_PER_GPU
-    return whole if abs(parts - whole) < MOST_LOST else parts
+    whole_gpus = round(parts / PARTS_PER_GPU) * PARTS_PER_GPU
+    return whole_gpus if abs(parts - whole_gpus) < MOST_LOST else parts
 
 
 def _size(

@@ -108,8 +108,8 @@ class Spells:
         begin = np.where(nth == 0, self.begin[row], at[np.maximum(low[row] + nth - 1, 0)])
         last = nth == pieces[row] - 1
         end = np.where(last, self.end[row], at[np.minimum(low[row] + nth, edges.size)])
-        whole = np.maximum(self.end - self.begin, 1)[row]
-        share = np.rint(self.lasting[row] * ((end - begin) / whole)).astype(np.int64)
+        length = np.maximum(self.end - self.begin, 1)[row]
+        share = np.rint(self.lasting[row] * ((end - begin) / length)).astype(np.int64)
         return replace(
             self,
             job=self.job[row],

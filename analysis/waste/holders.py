@@ -158,13 +158,13 @@ class _Step:
 
     Attributes:
         parent, child: places of the states.
-        taken: GPUs that the run takes; shape (m, GPUs).
+        uses: GPUs that the run takes; shape (m, GPUs).
         gain: what that fits, in edges.
     """
 
     parent: IntArray
     child: IntArray
-    taken: BoolArray
+    uses: BoolArray
     gain: FloatArray
 
 
@@ -235,7 +235,7 @@ def _traced(
     steps: Sequence[_Step], scores: Sequence[FloatArray]
 ) -> tuple[BoolArray, FloatArray, FloatArray]:
     """Return what `_best_shared` does, from its steps and the scores of the states before each."""
-    gpus = steps[0].taken.shape[1]
+    gpus = steps[0].uses.shape[1]
     held = np.zeros((len(steps), gpus), np.bool_)
     loss_with, loss_without = (np.zeros((len(steps), gpus)) for _ in range(2))
     to_come, state = np.zeros(scores[-1].size), int(np.argmax(scores[-1]))
@@ -244,13 +244,13 @@ def _traced(
         step = steps[run]
         reached = step.gain + to_come[step.child]
         loss = best - (scores[run][step.parent] + reached)
-        for losses, taken in ((loss_with, step.taken), (loss_without, ~step.taken)):
-            losses[run] = np.where(taken, loss[:, None], np.inf).min(axis=0)
+        for losses, is_used in ((loss_with, step.uses), (loss_without, ~step.uses)):
+            losses[run] = np.where(is_used, loss[:, None], np.inf).min(axis=0)
         to_come = np.full(scores[run].size, -np.inf)
         np.maximum.at(to_come, step.parent, reached)
         at = np.flatnonzero(step.child == state)
         chosen = at[np.argmax(scores[run][step.parent[at]] + step.gain[at])]
-        held[run], state = step.taken[chosen], int(step.parent[chosen])
+        held[run], state = step.uses[chosen], int(step.parent[chosen])
     return held, loss_with, loss_without
 
 

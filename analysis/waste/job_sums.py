@@ -77,11 +77,11 @@ class GpuSeries:
     @classmethod
     def of(cls, samples: GpuSamples, keys: Sequence[GpuKey]) -> GpuSeries | None:
         """Return the series of a GPU; None where its use was sampled less than twice."""
-        engine, utilization, *others = (samples.take(keys, metric) for metric in METRICS)
+        engine, utilization, *other_metrics = (samples.take(keys, metric) for metric in METRICS)
         usable = [u for u in (engine, utilization) if u is not None and u.time_s.size > 1]
         if not usable:
             return None
-        return cls(usable[0], usable[1] if len(usable) > 1 else None, *others)
+        return cls(usable[0], usable[1] if len(usable) > 1 else None, *other_metrics)
 
 
 class JobSums:

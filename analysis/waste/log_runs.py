@@ -37,9 +37,9 @@ class LogRuns:
         start_s, end_s = (np.rint(t[first] / MICROS).astype(np.int64)
                           for t in (runs.start_us, runs.end_us))  # fmt: skip
         names = log.jobs["job_id"].gather(job).to_list()
-        whole = np.maximum(np.rint(gpus), 1).astype(np.int64)
+        whole_gpus = np.maximum(np.rint(gpus), 1).astype(np.int64)
         by_job = {
-            name: NodeRuns(*(column[i : i + 1] for column in (job, start_s, end_s, whole)))
+            name: NodeRuns(*(column[i : i + 1] for column in (job, start_s, end_s, whole_gpus)))
             for i, name in enumerate(names)
         }
         rows: dict[str, list[int]] = {}

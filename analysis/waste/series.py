@@ -164,7 +164,7 @@ def read_metrics(paths: Sequence[Path], log: Trace) -> MetricSummary:
     held_h = log.arrays().gpu_s / HOUR_S
     jobs = summary.frame(log.jobs["job_id"], held_h)
     if not jobs.height and not unclear_h:
-        raise _nothing_joined(paths[0], samples, gpus, runs, span)
+        raise _why_nothing_joins(paths[0], samples, gpus, runs, span)
     clock = clocks.difference()
     strange = _other_models(log, samples, runs, nodes_joined)
     if clock is None and not strange:
@@ -257,14 +257,14 @@ def _left_out(samples: GpuSamples) -> str:
     return "; ".join(f"{what}: {count:,}" for what, count in samples.counts.items() if count)
 
 
-def _nothing_joined(
+def _why_nothing_joins(
     path: Path, samples: GpuSamples, gpus: Sequence[GpuKey], runs: LogRuns, span: list[float]
 ) -> InputError:
     """Return why no job has samples."""
     if not gpus:
-        told = _left_out(samples) or "no series of a GPU"
+        problem = _left_out(samples) or "no series of a GPU"
         return InputError(
-            path, f"has no sample that can be used ({told})",
+            path, f"has no sample that can be used ({problem})",
             expected="series of the utilization of GPUs, with their node",
             hint=_hint(samples),
         )  # fmt: skip

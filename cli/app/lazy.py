@@ -104,7 +104,7 @@ def command_named(name: str) -> Any:
     studies = import_module("gpuplan.cli.documents.study_command")  # which knows this file
     shows = studies.study_command(name) or module_of(name)
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.callback()(_nothing)  # so that one command stays a command of a group
+    app.callback()(_empty_callback)  # so that one command stays a command of a group
     shows.register(app)
     return typer.main.get_group(app).commands[name]
 
@@ -114,5 +114,5 @@ def module_of(name: str) -> Any:
     return import_module(f"gpuplan.cli.commands.{MODULES.get(name, name)}")
 
 
-def _nothing() -> None:
+def _empty_callback() -> None:
     """Provide the options of the group for a single command."""

@@ -102,7 +102,7 @@ def diff(
         read_change(condition)
     for condition in warn_if or ():
         read_change(condition, "--warn-if")
-    check_output(output, picture=False, rows=False, inputs=[old, new], others=[junit])
+    check_output(output, picture=False, rows=False, inputs=[old, new], more_files=[junit])
     check_suffix("--junit", junit, ".xml")
     comparison = compare(*read_versions(old, new))
     gates = (

@@ -160,8 +160,8 @@ def _facts(headers: dict[str, str]) -> Callable[[Sequence[Any]], tuple[Table, ..
 
 
 def _fact_table(row: Any, headers: dict[str, str]) -> Table:
-    (title, *others) = headers
-    facts = [(headers[key], value) for key in others if (value := getattr(row, key)) is not None]
+    (title, *columns) = headers
+    facts = [(headers[key], value) for key in columns if (value := getattr(row, key)) is not None]
     return cells_table(str(getattr(row, title)), "field value", facts)
 
 

@@ -23,7 +23,7 @@ def show(study: ParetoStudy) -> StudyView:
     frontier = study.frontier
 
     checked = fidelity_table(study.fidelity)
-    first, *others = study_tables(frontier)
+    first, *other_tables = study_tables(frontier)
     budgets, *widths = answer_tables(frontier)
     slower, shortened = slower_tables(frontier), slower_tables(frontier, most=SHOWN)
     requested = tuple(section_tables(frontier, requested_only=True))
@@ -31,7 +31,7 @@ def show(study: ParetoStudy) -> StudyView:
     basis = "" if refusal else _on_other_basis(study)
     return StudyView(
         headline=f"{headline(frontier, refusal)}{basis}",
-        tables=(first, budgets, *others, *slower, *section_tables(frontier), *checked),
+        tables=(first, budgets, *other_tables, *slower, *section_tables(frontier), *checked),
         answer=(budgets, *(requested or widths), *(shortened if matters(frontier) else ())),
         figure=picture("frontier:draw_frontier", frontier, first_submit_of(study.trace)),
         frame=frontier.to_frame,

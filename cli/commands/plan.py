@@ -51,7 +51,7 @@ def show(study: PlanAnswer) -> StudyView:
     assumptions = (assumptions_table(results),) if outlook.assumptions else ()
     replays = replay_tables(results)
     losses = (spot_table(results),) if results.spot_replays else ()
-    beside = (
+    outside_plan = (
         *(() if results.services is None else (services_table(results.services),)),
         *(() if results.lending is None else (lending_table(results.lending),)),
     )
@@ -64,7 +64,7 @@ def show(study: PlanAnswer) -> StudyView:
     program = program_table(results, study.rounding_share)
     older = () if kept is None else (kept_table(kept),)
     differs = () if kept is None or not differing(kept) else (kept_table(kept, has_all=False),)
-    answer = (markets_table(results), *beside, *levers, *replays, *cheaper, *growth)
+    answer = (markets_table(results), *outside_plan, *levers, *replays, *cheaper, *growth)
     return StudyView(
         headline=" ".join([headline(results, study.request), *sentences]),
         tables=(

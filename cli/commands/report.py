@@ -32,7 +32,7 @@ from gpuplan.cli.documents.emit import write_stdout
 from gpuplan.cli.documents.gates import conclude
 from gpuplan.cli.documents.studies import given_options, words_of
 from gpuplan.cli.documents.study import Document
-from gpuplan.cli.documents.verdict import said
+from gpuplan.cli.documents.verdict import opening
 from gpuplan.cli.documents.view import titles
 from gpuplan.cli.documents.write import (
     FORMS,
@@ -200,7 +200,7 @@ def report(
     gates = allowing(gates, allow_unchecked)
     document = replace(document, title=title or document.title, gates=gates, time=stamp)
     written = write_document(document, out, forms)
-    write_stdout(said(document, sys.stdout))
+    write_stdout(opening(document, sys.stdout))
     for path in written:
         messages.note(f"wrote {path}")
     conclude(document)

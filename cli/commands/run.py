@@ -20,7 +20,7 @@ from gpuplan.cli.documents.contract import as_json
 from gpuplan.cli.documents.emit import emit, write_stdout
 from gpuplan.cli.documents.gates import conclude
 from gpuplan.cli.documents.study import Document, StudyResult, TableGrid
-from gpuplan.cli.documents.verdict import said
+from gpuplan.cli.documents.verdict import opening
 from gpuplan.cli.documents.write import FORMS, TEXTS, check_folder, write_document
 from gpuplan.cli.formats.escape import terminal
 from gpuplan.cli.formats.render import as_text
@@ -151,7 +151,7 @@ def _text(document: Document, form: RunFormat, *, full: bool) -> str:
         case RunFormat.md:
             return TEXTS["md"](document)
         case RunFormat.table if not full:
-            return said(document, sys.stdout)
+            return opening(document, sys.stdout)
         case RunFormat.table:
             return _all_tables(document, sys.stdout)
 

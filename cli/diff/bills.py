@@ -81,9 +81,9 @@ def bill_diff(old: Study, new: Study) -> BillDiff | None:
     months = [_whole_months(side) for side in results]
     is_of_one_time = False
     if all(_is_chosen(study) for study in (old, new)):
-        sides = [_whole(side) for side in results]
+        sides = [_full_bill(side) for side in results]
     elif results[0]["begin"] == results[1]["begin"]:
-        sides, is_of_one_time = [_whole(side) for side in results], True
+        sides, is_of_one_time = [_full_bill(side) for side in results], True
     elif len(months[0]) == len(months[1]) > 0:
         sides = [_of_months(side, names) for side, names in zip(results, months, strict=True)]
         notes.append(
@@ -91,7 +91,7 @@ def bill_diff(old: Study, new: Study) -> BillDiff | None:
             "what jobs hold outside of them is left out"
         )
     else:
-        sides = [_whole(side) for side in results]
+        sides = [_full_bill(side) for side in results]
         notes.append(
             f"no period was asked for, so the bills run to the end of their last jobs "
             f"({sides[0].name}; {sides[1].name}); bill months with --months, or days with --from "
@@ -118,7 +118,7 @@ def _uses(results: Study) -> tuple[BillUse, ...]:
     return tuple(msgspec.convert(results["uses"], list[BillUse]))
 
 
-def _whole(results: Study) -> _ComparedPart:
+def _full_bill(results: Study) -> _ComparedPart:
     """Return a whole bill."""
     months: Sequence[Any] = results["months"]
     begin, end = (datetime.fromisoformat(results[key]) for key in ("begin", "end"))

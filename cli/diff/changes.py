@@ -200,7 +200,7 @@ def _incomparable(study: str, fields: Iterable[ResultField], why: str) -> Iterat
 def _compare_study(
     comparison: DocumentDiff, name: str, old: dict[str, Any], new: dict[str, Any]
 ) -> None:
-    comparison.asked.extend(_asked(name, old, new))
+    comparison.asked.extend(_differing_requests(name, old, new))
     layout = layout_of(old["results"], new["results"])
     fields = [fields_of(study["results"], layout) for study in (old, new)]
     unclear = _ambiguous(fields)
@@ -316,7 +316,9 @@ def _words(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _asked(study: str, old: dict[str, Any], new: dict[str, Any]) -> Iterator[ChangedText]:
+def _differing_requests(
+    study: str, old: dict[str, Any], new: dict[str, Any]
+) -> Iterator[ChangedText]:
     """Yield the inputs and options of a study that differ."""
     for position, pair in enumerate(zip_longest(old["inputs"], new["inputs"]), 1):
         if pair[0] != pair[1]:

@@ -80,7 +80,7 @@ def check_changes(comparison: DocumentDiff, conditions: Sequence[str]) -> list[G
     The path of a result is the address of the row that it is about.
     """
     parts = comparison.parts
-    first, *others = (
+    first, *other_changes = (
         _Changes.of(changes)
         for changes in (
             comparison.numbers,
@@ -92,20 +92,22 @@ def check_changes(comparison: DocumentDiff, conditions: Sequence[str]) -> list[G
 
     def judged(condition: Condition) -> GateResult:
         _signed(condition)
-        path, changes = _named(condition.field, first, others)
+        path, changes = _named(condition.field, first, other_changes)
         return _judged(changes, path, condition)
 
     command = comparison.old.command if list(comparison.old.studies) == [""] else ""
     return each(conditions, by_either_name(judged, command), _limit)
 
 
-def _named(name: str, first: _Changes, others: Sequence[_Changes]) -> tuple[str, list[Change]]:
+def _named(
+    name: str, first: _Changes, other_changes: Sequence[_Changes]
+) -> tuple[str, list[Change]]:
     """Return the path that a name means and its changes, from the first that has them."""
     try:
         return first.named(name)
     except NoField as error:
         problem = error
-    for changes in others:
+    for changes in other_changes:
         try:
             return changes.named(name)
         except NoRow as no_row:
@@ -113,7 +115,7 @@ def _named(name: str, first: _Changes, others: Sequence[_Changes]) -> tuple[str,
         except NoField:
             continue
         except UsageError as unclear:
-            raise problem if changes is others[-1] else unclear from None
+            raise problem if changes is other_changes[-1] else unclear from None
     raise problem
 
 

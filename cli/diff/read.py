@@ -95,7 +95,7 @@ def read_version(path: Path) -> Version:
     try:
         document = json.loads(
             data.decode("utf-8-sig"),
-            parse_int=_whole,
+            parse_int=_integer,
             parse_float=_finite,
             parse_constant=_finite,
         )
@@ -177,6 +177,6 @@ def _finite(text: str) -> float:
     return value
 
 
-def _whole(text: str) -> int:
+def _integer(text: str) -> int:
     _finite(text)
     return int(text)

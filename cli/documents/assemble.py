@@ -103,8 +103,8 @@ def read_options(
             raise UsageError(f"--study {name}: no such study{hint}")
         if name in options:
             raise UsageError(f"--study {name}: given twice")
-        taken = study_options(name)
-        options[name] = {key: value for key, value in shared.items() if key in taken}
+        study_takes = study_options(name)
+        options[name] = {key: value for key, value in shared.items() if key in study_takes}
     typed: dict[tuple[str, str], str] = {}
     for setting in settings:
         match = SETTING.fullmatch(setting)

@@ -97,7 +97,7 @@ def write_files(to_write: Iterable[tuple[Path, WriteFile]]) -> None:
         OutputError: one of them cannot be written; then none is.
     """
     # Files are completed in reverse order. Pipes and devices come first, as they can still fail.
-    in_order = sorted(to_write, key=lambda one: is_stream(one[0]))
+    in_order = sorted(to_write, key=lambda item: is_stream(item[0]))
     with ExitStack() as stack:
         for path, write in in_order:
             write(stack.enter_context(atomic_output(path)))

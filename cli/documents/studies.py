@@ -111,10 +111,12 @@ def given_options(command: str, options: Mapping[str, Any]) -> Given:
         UsageError: no such option, or a value that is no text, number, flag or list of them.
     """
     declared = study_options(command)
-    return tuple(_given(command, declared, key, value) for key, value in options.items())
+    return tuple(_given_option(command, declared, key, value) for key, value in options.items())
 
 
-def _given(command: str, declared: Mapping[str, StudyOption], key: str, value: Any) -> GivenOption:
+def _given_option(
+    command: str, declared: Mapping[str, StudyOption], key: str, value: Any
+) -> GivenOption:
     option = declared.get(key)
     if option is None:
         hint = removed_hint(key, str(value)) or did_you_mean(key, declared)

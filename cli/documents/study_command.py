@@ -120,7 +120,7 @@ class StudyCommand:
             picture=declared.has_picture,
             rows=declared.has_rows,
             inputs=study.request.reads,
-            others=[
+            more_files=[
                 *study.request.writes,
                 *texts,
                 *(path for path in made if path.parent.is_dir()),

@@ -91,10 +91,10 @@ def verdict_of(study: StudyResult) -> str:
     of it on time that it has not seen.
     """
     sentences = SENTENCE.split(" ".join(study.headline.split()))
-    others = [text for text in sentences if not text.startswith(TODAY)]
-    if QUESTION in others:
-        return " ".join(others[: others.index(QUESTION) + 2])
-    first, *more = others or sentences
+    not_today = [text for text in sentences if not text.startswith(TODAY)]
+    if QUESTION in not_today:
+        return " ".join(not_today[: not_today.index(QUESTION) + 2])
+    first, *more = not_today or sentences
     return marked(" ".join([first, *filter(KEPT.search, more)]), study)
 
 
@@ -170,7 +170,7 @@ def _advised(results: Results, *, is_alike: bool) -> str:
     return RECOMMENDED if is_alike and may_speak else OPTION
 
 
-def _beside_todays(month: float, today: Results) -> str:
+def _month_against_today(month: float, today: Results) -> str:
     """Return dollars a month beside today's bill."""
     now = today.get("usd_per_month")
     return f"{_dollars(month)} a month" + ("" if now is None else f" (today {_dollars(now)})")
@@ -207,7 +207,7 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
     if (peak := replay.get("peak_gpus")) is not None:
         effect.append(f"{show_number(peak)} GPUs at peak{_within(knee, today, peak)}")
     month = knee.get("usd_per_month")
-    effect += [] if month is None else [_beside_todays(month, today)]
+    effect += [] if month is None else [_month_against_today(month, today)]
     return KeyFigure(name, value, ", ".join([*effect, *assumption]))
 
 
@@ -261,7 +261,7 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
     month = best.get("usd_per_month")
     cluster = results.get("today_cluster") or {}
     rates = [figures["usd_per_gpu_h"] for figures in (cluster, today) if "usd_per_gpu_h" in figures]
-    cost = _dollars(best["cost_usd"]) if month is None else _beside_todays(month, today)
+    cost = _dollars(best["cost_usd"]) if month is None else _month_against_today(month, today)
     if (
         month is not None and len({round(rate, 6) for rate in rates if rate is not None}) > 1
     ):  # pools, or dates
@@ -281,7 +281,7 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
     has_cluster = now.get("cluster_gpus") is not None
     change = []
     if month is not None:
-        change = [_beside_todays(month, now if has_cluster else today)]
+        change = [_month_against_today(month, now if has_cluster else today)]
         if not has_cluster:
             change[0] = f"{_dollars(month)} a month, busy or not"
             bill = today.get("usd_per_month")
@@ -312,10 +312,10 @@ def _whatif(results: Results, _: Results) -> KeyFigure | None:
     changes: list[Any] = results.get("changes") or []
     if not changes or not changes[0]["groups"]:
         return None
-    whole = changes[0]["groups"][0]
-    sign = "+" if whole["effect_s"] > 0 else ""
-    effect = f"{sign}{show_duration(whole['effect_s'])}"
-    error = f"{whole['verdict']}; error {show_duration(whole['error_s'])}"
+    all_jobs = changes[0]["groups"][0]
+    sign = "+" if all_jobs["effect_s"] > 0 else ""
+    effect = f"{sign}{show_duration(all_jobs['effect_s'])}"
+    error = f"{all_jobs['verdict']}; error {show_duration(all_jobs['error_s'])}"
     return KeyFigure(f"Mean wait with {changes[0]['name']}", effect, error)
 
 
@@ -352,7 +352,7 @@ def _dollars(value: float) -> str:
     return f"${float(f'{value:.3g}') if value >= 1000 else value:,.0f}"
 
 
-def said(document: Document, stream: TextIO) -> str:
+def opening(document: Document, stream: TextIO) -> str:
     """Return what opens the document, as wide as ``stream`` where it is a terminal."""
     tables = []
     if figures := key_figures(document):

@@ -28,8 +28,8 @@ def draw_bill(results: BillResults) -> Figure:
     paid = [{part.name: part.usd for part in month.groups} for month in months]
     series = [(name, [month.get(name, 0.0) for month in paid]) for name in named]
     if rest:
-        others = [sum(month.get(name, 0.0) for name in rest) for month in paid]
-        series.append((f"{len(rest):,} more", others))
+        rest_usd = [sum(month.get(name, 0.0) for name in rest) for month in paid]
+        series.append((f"{len(rest):,} more", rest_usd))
     if idle is not None:
         series.append((idle, [month.get(idle, 0.0) for month in paid]))
     figure = new_figure(height_in=4.2)

@@ -35,7 +35,7 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, decimals=0))
     axes.set_ylim(0, 1.02)
     if not cdf or cdf[-1].duration_s <= 0:
-        nothing(axes, "no durations recorded" if not cdf else "every duration is zero")
+        write_reason(axes, "no durations recorded" if not cdf else "every duration is zero")
         return
     times = [point.duration_s for point in cdf]
     low, high = (times[0], times[-1]) if times[0] < times[-1] else (times[0] / 10, times[0] * 10)
@@ -69,7 +69,7 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
         )
 
 
-def nothing(axes: Axes, why: str) -> None:
+def write_reason(axes: Axes, why: str) -> None:
     """Write the reason into an empty panel."""
     axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", va="center", color=INK)
     axes.set_xticks([])
@@ -149,7 +149,7 @@ def _panel(axes: Axes, title: str, label: str, curves: list[Curve]) -> None:
     axes.set_ylim(0, 1.02)
     drawn = [curve for curve in curves if curve[1]]
     if not drawn:
-        nothing(axes, "no durations recorded")
+        write_reason(axes, "no durations recorded")
         return
     low, high = min(c[1][0] for c in drawn), max(c[1][-1] for c in drawn)
     if low == high:

@@ -61,10 +61,12 @@ def draw_scene(scene: Scene) -> Figure:
     frontiers = (scene.frontier, *(end for _, end in scene.ends))
     least = min(f.min_budget for f in frontiers)
     end = max(f.saturation_budget for f in frontiers)
-    others = [at for _, at in (*scene.replayed, *scene.references)]
-    others += [at for _, curve in scene.curves for at in curve]
-    others += [scene.recorded] if scene.recorded is not None else []
-    start, most = (f([bound, *(x for x, _ in others)]) for f, bound in ((min, least), (max, end)))
+    other_points = [at for _, at in (*scene.replayed, *scene.references)]
+    other_points += [at for _, curve in scene.curves for at in curve]
+    other_points += [scene.recorded] if scene.recorded is not None else []
+    start, most = (
+        f([bound, *(x for x, _ in other_points)]) for f, bound in ((min, least), (max, end))
+    )
     log = most / start > WIDE
     _range_x(axes, start, most, log=log)
     _grey(axes, scene, least)
@@ -108,11 +110,11 @@ def draw_scene(scene: Scene) -> Figure:
     for _, at in scene.references:
         axes.plot(*at, marker="*", color=INK, ms=11, zorder=6, label="_known", **edge)
     _scales(axes, scene, log=log)
-    if others or scene.ribbon:
+    if other_points or scene.ribbon:
         axes.legend(loc="upper right", labelcolor=INK, frameon=False)
     if over_time:
         _rented(figure.axes[1], scene)
-    _label(axes, scene, [*others, *_obstacles(axes, scene, least)], end)
+    _label(axes, scene, [*other_points, *_obstacles(axes, scene, least)], end)
     return figure
 
 
@@ -126,7 +128,7 @@ def _obstacles(axes: Axes, scene: Scene, least: float) -> list[At]:
     return free
 
 
-def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
+def _label(axes: Axes, scene: Scene, other_points: list[At], end: float) -> None:
     """Write the labels of the points, clear of the frontier and of all other points."""
     texts = texts_of(scene, LABELLED)
     low, high = axes.get_xlim()
@@ -135,10 +137,10 @@ def _label(axes: Axes, scene: Scene, others: list[At], end: float) -> None:
     speak = (scene.knee, scene.recorded, *(at for _, at in scene.references))
     kept, seen = [], []
     for at, text in texts:
-        apart = np.log(at[0] / at_knee) if axes.get_xscale() == "log" else at[0] - at_knee
-        if at in speak or abs(apart) > 0.01 * span:
+        distance = np.log(at[0] / at_knee) if axes.get_xscale() == "log" else at[0] - at_knee
+        if at in speak or abs(distance) > 0.01 * span:
             kept.append((at, text))  # the label of the knee speaks for a point upon it
-    seen = [at for at in (*others, *scene.points) if at not in [at for at, _ in kept]]
+    seen = [at for at in (*other_points, *scene.points) if at not in [at for at, _ in kept]]
     colours = [on_paper(COLOURS["orange"]) if at == scene.knee else INK for at, _ in kept]
     kept += [((end, float(frontier.mean_jct_s[-1])), name) for name, frontier in scene.ends]
     colours += [on_paper(COLOURS["blue"])] * len(scene.ends)

@@ -131,11 +131,11 @@ def _name(drawn: Line2D | BarContainer) -> str:
 def _text(axes: Axes, name: str, x: float, y: float) -> str:
     across = _shown(axes.xaxis, axes.fmt_xdata, x)
     up = _shown(axes.yaxis, axes.fmt_ydata, y)
-    lines = [name, _said(axes.get_xlabel(), across), _said(axes.get_ylabel(), up)]
+    lines = [name, _labelled(axes.get_xlabel(), across), _labelled(axes.get_ylabel(), up)]
     return "\n".join(line for line in lines if line)
 
 
-def _said(label: str, value: str) -> str:
+def _labelled(label: str, value: str) -> str:
     """Return the quantity of an axis label without remarks, and its unit."""
     label, unit = LABEL.sub("", label), ""
     match = UNIT.fullmatch(label)

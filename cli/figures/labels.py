@@ -95,7 +95,7 @@ def place_labels(
             parse_math=False,  # dollars are dollars
         )
         size = label.get_window_extent().size + scale * np.array(BETWEEN)
-        choice = occupied.find(place, size, beside=needed is not None and place >= needed)
+        choice = occupied.find(place, size, is_adjacent=needed is not None and place >= needed)
         if choice is None:
             label.remove()
             continue
@@ -127,28 +127,28 @@ class _OccupiedPixels:
     def __init__(self, points: Array, line: Array, inside: Bbox, scale: float, near: float) -> None:
         self.points, self.scale, self.near = points, scale, near * scale
         self.marks = _around(points, POINT_RADIUS * scale)
-        whole = [ends for ends in pairwise(line) if not np.isnan(ends).any()]
-        self.lines = np.concatenate([np.empty((0, 4)), *(self._along(*ends) for ends in whole)])
+        segments = [ends for ends in pairwise(line) if not np.isnan(ends).any()]
+        self.lines = np.concatenate([np.empty((0, 4)), *(self._along(*ends) for ends in segments)])
         self.inside = np.array([inside.extents])
         self.written = np.empty((0, 4))
 
-    def find(self, place: int, size: Array, *, beside: bool) -> int | None:
+    def find(self, place: int, size: Array, *, is_adjacent: bool) -> int | None:
         """Return which of `PLACES` is free for a text, or else the least crowded.
 
-        With ``beside`` a place must be free and next to the point, without a line.
+        With ``is_adjacent`` a place must be free and next to the point, without a line.
         """
         best: tuple[float, int] | None = None
         for order in range(len(PLACES)):
             box = self._box(place, size, order)
             leader = self._leader(place, box)
-            if beside and leader is not None:
+            if is_adjacent and leader is not None:
                 continue
             crowd = self._crowd(place, box, leader)
             if best is None or (crowd, order) < best:
                 best = (crowd, order)
             if not crowd:
                 break
-        return None if best is None or (beside and best[0]) else best[1]
+        return None if best is None or (is_adjacent and best[0]) else best[1]
 
     def take(self, place: int, size: Array, order: int) -> Array | None:
         """Write a text; return where the line from its point ends, in points from it, or None."""
@@ -173,10 +173,10 @@ class _OccupiedPixels:
         """
         edges = np.clip(self.points, box[:2], box[2:])
         gaps = np.hypot(*(edges - self.points).T)
-        beside = gaps[place] <= self.near and gaps[place] < gaps[self._others(place)].min(
-            initial=np.inf
-        )
-        return None if beside else np.asarray(edges[place])
+        is_adjacent = gaps[place] <= self.near and gaps[place] < gaps[
+            self._other_places(place)
+        ].min(initial=np.inf)
+        return None if is_adjacent else np.asarray(edges[place])
 
     def _crowd(self, place: int, box: Array, leader: Array | None) -> float:
         """Return the area that a label and its line would cover or have outside, weighted."""
@@ -186,7 +186,7 @@ class _OccupiedPixels:
         if leader is not None:
             crowd += FAR * float(np.hypot(*(leader - self.points[place])))
             off = self._gaps(place, self.lines) > POINT_RADIUS * self.scale  # not its own line
-            crossed = np.concatenate([self.marks[self._others(place)], self.lines[off]])
+            crossed = np.concatenate([self.marks[self._other_places(place)], self.lines[off]])
             dots = self._along(self.points[place], leader)
             crowd += _overlap(dots, crossed) + THROUGH * _overlap(dots, self.written)
         return crowd
@@ -197,10 +197,10 @@ class _OccupiedPixels:
         gaps = np.maximum(np.maximum(boxes[:, :2] - at, at - boxes[:, 2:]), 0)
         return np.asarray(np.hypot(*gaps.T))
 
-    def _others(self, place: int) -> NDArray[np.bool_]:
+    def _other_places(self, place: int) -> NDArray[np.bool_]:
         """Return which points are not where this one is."""
-        apart = np.abs(self.points - self.points[place]).max(axis=1)
-        return np.asarray(apart > self.scale)
+        distance = np.abs(self.points - self.points[place]).max(axis=1)
+        return np.asarray(distance > self.scale)
 
     def _along(self, start: Array, end: Array) -> Array:
         """Return small boxes along a line."""
@@ -212,9 +212,9 @@ def _around(centres: Array, reach: float) -> Array:
     return np.concatenate([centres - reach, centres + reach], axis=1)
 
 
-def _overlap(boxes: Array, others: Array) -> float:
+def _overlap(boxes: Array, other_boxes: Array) -> float:
     """Return the area that a box, or each of several, shares with others, added up."""
-    left, low, right, top = others.T
+    left, low, right, top = other_boxes.T
     boxes = boxes.reshape(-1, 4, 1)
     across = np.minimum(boxes[:, 2], right) - np.maximum(boxes[:, 0], left)
     up = np.minimum(boxes[:, 3], top) - np.maximum(boxes[:, 1], low)

@@ -48,7 +48,7 @@ def draw_options(results: OptionsResults, targets: Sequence[Target]) -> Figure:
     for _, usd, wait, error, colour in points:
         axes.errorbar(usd, wait / HOUR_S, yerr=error / HOUR_S, fmt="o", capsize=3, color=colour)
     top = max((wait + error for _, _, wait, error, _ in points), default=HOUR_S) / HOUR_S
-    heights = _apart([wait / HOUR_S for _, _, wait, _, _ in points], LABEL_SHARE * top)
+    heights = _spread_out([wait / HOUR_S for _, _, wait, _, _ in points], LABEL_SHARE * top)
     for (name, usd, _, _, colour), height in zip(points, heights, strict=True):
         axes.annotate(
             name, (usd, height), xytext=(8, 0), textcoords="offset points", va="center",
@@ -71,7 +71,7 @@ def draw_options(results: OptionsResults, targets: Sequence[Target]) -> Figure:
     return figure
 
 
-def _apart(heights: Sequence[float], gap: float) -> list[float]:
+def _spread_out(heights: Sequence[float], gap: float) -> list[float]:
     """Return heights in the same order, moved up so that no two are closer than a gap."""
     moved, last = list(heights), float("-inf")
     for i in sorted(range(len(moved)), key=lambda i: moved[i]):

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.figures.cdf import nothing, tick_durations
+from gpuplan.cli.figures.cdf import tick_durations, write_reason
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import (
@@ -85,7 +85,7 @@ def _completion(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> 
     )
     most = max(outcome.jct_s[-1] for outcome in comparison.outcomes)
     if not np.isfinite(least):
-        nothing(axes, "every job is done at once")
+        write_reason(axes, "every job is done at once")
         return
     low, high = (least, most) if least < most else (least / 10, most * 10)
     axes.set_xscale("log")
@@ -128,8 +128,8 @@ def _draw_curves(
     """Draw quantiles at `LEVELS`, each with its name; those that look the same share one."""
     for label, curve, look in zip(labels, curves, looks, strict=True):
         axes.step(curve, LEVELS, where="post", label=label, **look.line())
-    groups = _alike(curves)
-    named = _apart([curves[group[0]] for group in groups])
+    groups = _look_identical(curves)
+    named = _name_places([curves[group[0]] for group in groups])
     lines: list[tuple[float, float]] = []
     for curve in curves:
         steps = zip(np.repeat(curve, 2)[1:], np.repeat(LEVELS, 2)[:-1], strict=True)
@@ -151,7 +151,7 @@ def _quantiles(ascending: FloatArray) -> FloatArray:
     return quantiles
 
 
-def _alike(curves: list[FloatArray]) -> list[list[int]]:
+def _look_identical(curves: list[FloatArray]) -> list[list[int]]:
     """Return groups of curves that look identical; they share a name."""
     groups: list[list[int]] = []
     for index, curve in enumerate(curves):
@@ -166,26 +166,26 @@ def _alike(curves: list[FloatArray]) -> list[list[int]]:
 
 def _name(labels: list[str]) -> str:
     """Return the name of curves that look the same; of very many, or long, the first alone."""
-    whole = in_lines(", ".join(labels))
-    if len(labels) == 1 or whole.count("\n") < LINES:
-        return whole
+    name = in_lines(", ".join(labels))
+    if len(labels) == 1 or name.count("\n") < LINES:
+        return name
     return f"{in_lines(labels[0])}\nand {len(labels) - 1} alike"
 
 
-def _apart(curves: list[FloatArray]) -> list[tuple[float, float]]:
+def _name_places(curves: list[FloatArray]) -> list[tuple[float, float]]:
     """Return for each curve the point for its name: far from other curves and from other names."""
     times = np.log(np.array(curves))
-    taken: list[float] = []
+    name_levels: list[float] = []
     points = []
     for index, curve in enumerate(curves):
         gap = np.abs(times - times[index])
         gap[index] = np.inf
         alone = np.minimum(gap.min(axis=0), 0.5)  # in time, by a factor of 1.6 at most
         alone = sliding_window_view(np.pad(alone, BESIDE), 2 * BESIDE + 1).min(axis=1)
-        clear = np.min([np.abs(LEVELS - level) for level in taken] or [np.ones(1)], axis=0)
+        clear = np.min([np.abs(LEVELS - level) for level in name_levels] or [np.ones(1)], axis=0)
         worth = np.where(NAMED, 4 * alone + 2 * np.minimum(clear, 0.12), -1.0)
         level = int(np.argmax(worth))
-        taken.append(float(LEVELS[level]))
+        name_levels.append(float(LEVELS[level]))
         points.append((float(curve[level]), float(LEVELS[level])))
     return points
 
@@ -197,10 +197,10 @@ def _costs(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> None:
     months = [outcome.results.usd_per_month for outcome in comparison.outcomes]
     costs = [usd for usd in months if usd is not None]
     is_monthly = len(costs) == len(months)
-    whole = [outcome.results.cost_usd for outcome in comparison.outcomes]
+    total_usd = [outcome.results.cost_usd for outcome in comparison.outcomes]
     if not is_monthly:  # a window of no length
-        costs = whole
-    scales = [cost / usd if usd else 1.0 for cost, usd in zip(costs, whole, strict=True)]
+        costs = total_usd
+    scales = [cost / usd if usd else 1.0 for cost, usd in zip(costs, total_usd, strict=True)]
     parts = [cost_by_kind(plain(outcome.results)) for outcome in comparison.outcomes]
     places = range(len(costs))
     begin = np.zeros(len(costs))

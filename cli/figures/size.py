@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from gpuplan.analysis.base.time_units import MONTH_H
-from gpuplan.cli.figures.cdf import nothing
+from gpuplan.cli.figures.cdf import write_reason
 from gpuplan.cli.figures.commitment import draw_commitment, draw_commitments
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.style import (
@@ -114,7 +114,7 @@ def _waits(points: list[SizePoint], key: str) -> list[float]:
 def _scale(axes: Axes, points: list[SizePoint], pool: SizePool) -> None:
     """Draw the waits of a GPU type, and scale the axes for good."""
     if not points:
-        nothing(axes, "no sizes: add --target or --gpus")
+        write_reason(axes, "no sizes: add --target or --gpus")
         return
     usd = [point.usd_per_month for point in points]
     for (key, name, shade), size in zip(LINES, SIZES, strict=True):

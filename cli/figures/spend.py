@@ -89,8 +89,8 @@ def _series(months: list[dict[str, float]]) -> list[tuple[str, str, list[float]]
         for name, shade in zip(named, CYCLE, strict=False)
     ]
     if rest:
-        others = [sum(month.get(name, 0.0) for name in rest) for month in months]
-        series.append((f"{len(rest):,} more", SOFT, others))
+        rest_usd = [sum(month.get(name, 0.0) for name in rest) for month in months]
+        series.append((f"{len(rest):,} more", SOFT, rest_usd))
     if IDLE in sums:
         series.append((IDLE, SOFT, [month.get(IDLE, 0.0) for month in months]))
     return series

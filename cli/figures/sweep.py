@@ -108,7 +108,9 @@ def _scale(
 ) -> None:
     """Scale and name the axes, equal in all panels; only the bill of today may differ widely."""
     places = [[at[index] for index in _indices(sweep, case)] for case in shown]
-    far_x, far_y = (any(_far_apart([x[axis] for x in some]) for some in places) for axis in (0, 1))
+    far_x, far_y = (
+        any(_span_is_wide([x[axis] for x in some]) for some in places) for axis in (0, 1)
+    )
     far_y = far_y and sweep.against is not None
     for axes in figure.axes:
         axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
@@ -130,7 +132,7 @@ def _scale(
     figure.axes[-1].set_xlabel(f"mean job completion time ({unit}{LOG if far_x else ''})")
 
 
-def _far_apart(values: Sequence[float]) -> bool:
+def _span_is_wide(values: Sequence[float]) -> bool:
     return max(values) > WIDE * min(values) > 0
 
 

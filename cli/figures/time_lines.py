@@ -139,18 +139,18 @@ def draw_panel(axes: Axes, panel: Panel, time: FloatArray, colour: str, *, ticks
     kinds = [name for name in panel.series if name in KINDS and np.any(panel.series[name])]
     for name in kinds:
         draw_steps(axes, time, panel.series[name], KINDS[name].colour, name)
-    others = [name for name in panel.series if name not in CLASSES and name not in KINDS]
-    colours = CYCLE if len(others) > 1 else (colour,)
+    other_names = [name for name in panel.series if name not in CLASSES and name not in KINDS]
+    colours = CYCLE if len(other_names) > 1 else (colour,)
     for name, values in panel.series.items():
         if name in CLASSES:
             look = CLASSES[name]
             draw_steps(axes, time, values, look.colour, name)
             axes.lines[-1].set_linestyle(look.dash)
-        elif name in others:
+        elif name in other_names:
             scaled = values / SECONDS_PER_MINUTE if panel.unit == SECONDS else values
-            shade = colours[others.index(name) % len(colours)]
-            draw_steps(axes, time, scaled, shade, name if len(others) > 1 else "")
-    if kinds or len(others) > 1 or any(name in CLASSES for name in panel.series):
+            shade = colours[other_names.index(name) % len(colours)]
+            draw_steps(axes, time, scaled, shade, name if len(other_names) > 1 else "")
+    if kinds or len(other_names) > 1 or any(name in CLASSES for name in panel.series):
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3)
     if panel.limit is not None:
         axes.axhline(panel.limit, color=INK if panel.unit == GPUS else SOFT, linewidth=0.8)
@@ -194,10 +194,8 @@ def draw_lending(
         time = _times(lines, end_s, first)[0]
         (gpus,) = (panel for panel in lines.panels if panel.unit == GPUS)
         draw_panel(axes, gpus, time, look.colour, ticks=4)
-        others = (
-            f" ({len(left_out)} more: --timeline)" if left_out and outcome is runs[-1][0] else ""
-        )
-        axes.set_title(f"{outcome.label}: {gpus.title}{others}", fontsize=10)
+        more = f" ({len(left_out)} more: --timeline)" if left_out and outcome is runs[-1][0] else ""
+        axes.set_title(f"{outcome.label}: {gpus.title}{more}", fontsize=10)
     if len(panels) > len(runs):
         axes = panels[-1]
         axes.set_title("Factor of the quota (eta)", fontsize=10)

@@ -31,18 +31,18 @@ def draw_waits(results: WaitsResults) -> Figure:
     hours = float(days[1] - days[0]) * DAY_H if len(bins) > 1 else 1.0
     series: list[tuple[str, str, np.ndarray]] = []
     rest = iter(CYCLE)
-    others: list[np.ndarray] = []
+    rest_waiting: list[np.ndarray] = []
     for reason in results.summary.reasons:
         if reason.wait_h <= 0:
             continue
         waiting = np.array([row.wait_h.get(reason.name, 0.0) for row in bins]) / hours
         shade = SHADES.get(reason.name) or next(rest, None)
         if shade is None:
-            others.append(waiting)
+            rest_waiting.append(waiting)
         else:
             series.append((reason.name, COLOURS[shade], waiting))
-    if others:
-        series.append((f"{len(others):,} more", SOFT, np.sum(others, axis=0)))
+    if rest_waiting:
+        series.append((f"{len(rest_waiting):,} more", SOFT, np.sum(rest_waiting, axis=0)))
     figure = new_figure(height_in=4.2)
     (axes,) = figure.axes
     axes.set_title("Jobs that wait, by reason")

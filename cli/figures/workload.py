@@ -13,7 +13,7 @@ from msgspec import UnsetType
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.analysis.characterize.gpu_time import GpuTime
 from gpuplan.analysis.characterize.load import Load
-from gpuplan.cli.figures.cdf import draw_cdf, nothing, tick_durations
+from gpuplan.cli.figures.cdf import draw_cdf, tick_durations, write_reason
 from gpuplan.cli.figures.style import COLOURS, INK, SOFT, new_figure, on_paper, styled
 from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.formats.model_names import model_name
@@ -30,7 +30,7 @@ def draw_fits(axes: Axes, fits: Fits) -> None:
     """Draw the share of positive durations above each value, and the best models."""
     axes.set_title("How the models follow the tail")
     if fits.curve_s is None or fits.survival is None:
-        nothing(axes, "no fit")
+        write_reason(axes, "no fit")
         return
     x = fits.curve_s
     seen = fits.survival > 0  # no job is above the longest
@@ -81,7 +81,7 @@ def draw_load(axes: Axes, load: Load, span_s: float, first_submit: datetime | No
     """
     axes.set_title("GPUs held over time")
     if not load.timeline or load.window_s is None or load.bin_s is None:
-        nothing(axes, "no GPU time recorded")
+        write_reason(axes, "no GPU time recorded")
         return
     size: float
     size, unit = next(
@@ -137,7 +137,7 @@ def draw_lorenz(axes: Axes, time: GpuTime) -> None:
     """Draw the share of GPU time of the smallest jobs, and that of equal jobs."""
     axes.set_title("How unequal jobs are")
     if not time.lorenz or time.gini is None:
-        nothing(axes, "no GPU time recorded")
+        write_reason(axes, "no GPU time recorded")
         return
     jobs = [point.share_jobs for point in time.lorenz]
     held = [point.share_gpu_hours for point in time.lorenz]

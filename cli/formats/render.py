@@ -91,11 +91,11 @@ def as_text(report: Report, stream: TextIO) -> str:
             for position, column in columns:
                 # Names are folded where they must be, and a number is never broken.
                 if is_numeric(table, position):
-                    least, whole = _width(table, position), _natural(table, position)
+                    least, natural = _width(table, position), _natural(table, position)
                     shown.add_column(
                         Text(escape.terminal(column.header)),
                         justify="right",
-                        width=max(least, min(whole, widest)),
+                        width=max(least, min(natural, widest)),
                     )
                 else:
                     shown.add_column(Text(escape.terminal(column.header)), overflow="fold")

@@ -100,11 +100,11 @@ def show_about_usd(value: float) -> str:
     if size < 1000:
         return show_usd(value)
     sign = "-" if value < 0 else ""
-    whole = float(f"{size:.3g}")
+    rounded = float(f"{size:.3g}")
     for limit, unit in ((1e9, "B"), (1e6, "M")):
-        if limit <= whole < 1000 * limit:
-            return f"{sign}${whole / limit:.3g}{unit}"
-    return f"{sign}${whole:,.0f}"
+        if limit <= rounded < 1000 * limit:
+            return f"{sign}${rounded / limit:.3g}{unit}"
+    return f"{sign}${rounded:,.0f}"
 
 
 def show_price(usd: float) -> str:
@@ -178,7 +178,7 @@ def show_in(unit: str) -> Callable[[float], str]:
     return SHOWN.get(unit, show_number)
 
 
-def show_apart(first: float, second: float, show: Callable[[float], str]) -> tuple[str, str]:
+def show_distinct(first: float, second: float, show: Callable[[float], str]) -> tuple[str, str]:
     """Return two values, with all their digits where they differ and would not look so."""
     texts = show(first), show(second)
     if first == second or texts[0] != texts[1]:

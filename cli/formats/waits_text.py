@@ -89,8 +89,8 @@ def _why(waits: WaitSummary) -> str:
     phrases = sorted(_reasons(waits), key=lambda phrase: -phrase[0])[:MOST_REASONS]
     if not phrases:
         return ""
-    (share, what), *others = phrases
-    more = "".join(f", {each:.0%} {text}" for each, text in others)
+    (share, what), *other_phrases = phrases
+    more = "".join(f", {each:.0%} {text}" for each, text in other_phrases)
     by = ""
     if waits.basis == RECORDED:
         scheduler = "Slurm" if waits.mean_reservation_wait_s is None else "Kueue"

@@ -68,7 +68,7 @@ def _sentences(results: WasteResults) -> Iterator[str]:
     if results.idle_gpu_h < FEW_GPU_H:
         yield _begun("no GPU-hours do nothing.", known_share)
         return
-    yield _begun(_nothing(results), known_share)
+    yield _begun(_idle_sentence(results), known_share)
     yield from _who(results)
     if results.clock is not None and results.clock.waited_share < LEAST_WAITED:
         yield "No job waited for such GPUs meanwhile."
@@ -118,7 +118,7 @@ def lacks_ends(results: WasteResults) -> bool:
     return results.metrics is None
 
 
-def _nothing(results: WasteResults) -> str:
+def _idle_sentence(results: WasteResults) -> str:
     least = "at least " if lacks_ends(results) else ""
     share = "" if results.share is None else f" ({show_share(results.share)})"
     is_part = results.known_share < MOSTLY_KNOWN

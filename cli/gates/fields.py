@@ -204,8 +204,8 @@ class Numbers:
     def replayed(self, planned: ResultField) -> ResultField | None:
         """Return the same figure in the replay beside it; None where there is none."""
         group, _, name = planned.path.rpartition(".")
-        beside = self.by_path.get(f"{group}.replay.{name}", [])
-        same_rows = (entry for entry in beside if entry.rows == planned.rows)
+        in_replay = self.by_path.get(f"{group}.replay.{name}", [])
+        same_rows = (entry for entry in in_replay if entry.rows == planned.rows)
         return next((entry for entry in same_rows if entry.number is not None), None)
 
     def _chosen(self, path: str, wanted: dict[int, str]) -> list[ResultField]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.cli.app import messages
-from gpuplan.cli.formats.units import show_apart, show_in, unit_of
+from gpuplan.cli.formats.units import show_distinct, show_in, unit_of
 from gpuplan.cli.gates.conditions import (
     Condition,
     limit_of,
@@ -180,10 +180,10 @@ def each(
     Args:
         limit: of a condition on a path, also of one whose row is not there; `limit_of` by default.
     """
-    return [_one(text, judge, limit or limit_of) for text in conditions]
+    return [_gate_result(text, judge, limit or limit_of) for text in conditions]
 
 
-def _one(
+def _gate_result(
     text: str,
     judge: Callable[[Condition], GateResult],
     limit: Callable[[Condition, str], float],
@@ -337,7 +337,7 @@ def _judged_as(
         return GateResult(condition.text, prefix + path, None, limit, False, detail)
     value, worst = max(valued, key=lambda each: condition.excess(each[0], limit))
     holding = sum(condition.holds(number, limit) for number, _ in valued)
-    shown, limit_shown = show_apart(value, limit, show_in(unit_of(path)))
+    shown, limit_shown = show_distinct(value, limit, show_in(unit_of(path)))
     if worst.is_truth:
         shown, limit_shown = (str(bool(truth)).lower() for truth in (value, limit))
     of = "" if not holding else _of_any(worst, numbers.by_path.get(path, ()))

@@ -145,8 +145,8 @@ def keys_of(rows: list[Any], names: Sequence[str]) -> list[tuple[tuple[str, Any]
             continue
         groups: dict[tuple[str, ...], list[int]] = {}
         for position, key in enumerate(plain):
-            alike = tuple(text_of(value) for other, value in key if other != name)
-            groups.setdefault(alike, []).append(position)
+            other_values = tuple(text_of(value) for other, value in key if other != name)
+            groups.setdefault(other_values, []).append(position)
         for group in groups.values():
             ordered = sorted((_order(rows[position].get(of)), position) for position in group)
             for rank, (_, position) in enumerate(ordered, 1):

@@ -60,7 +60,7 @@ def option_reader(name: str, function: Callable[..., Any]) -> Any:
     call, parameters = spread(function)
     declare(call, function, parameters)
     app = typer.Typer()
-    app.callback()(_nothing)  # so that one command stays a command of a group
+    app.callback()(_empty_callback)  # so that one command stays a command of a group
     app.command(name, cls=command_of(parameters))(call)
     return typer.main.get_group(app).commands[name]
 
@@ -119,7 +119,7 @@ def take(group: Any, values: dict[str, Any]) -> Any:
     return group(**{field.name: values.pop(field.name) for field in fields(group)})
 
 
-def _nothing() -> None:
+def _empty_callback() -> None:
     """Do nothing: the callback of an application that has one command."""
 
 

@@ -54,8 +54,8 @@ def read_request(kind: Any, values: Mapping[str, Any]) -> Any:
     }
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     fields = {path: value for path, value in read.items() if value is not MISSING}
-    if "given" in getattr(kind, "__dataclass_fields__", {}):
-        fields["given",] = GIVEN.get()
+    if "option_order" in getattr(kind, "__dataclass_fields__", {}):
+        fields["option_order",] = GIVEN.get()
     return request_of(kind, fields)
 
 

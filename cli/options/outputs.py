@@ -36,7 +36,7 @@ def check_output(
     picture: bool,
     rows: bool,
     inputs: Collection[Path | str | None] = (),
-    others: Iterable[Path | None] = (),
+    more_files: Iterable[Path | None] = (),
     more: Collection[str] = (),
 ) -> None:
     """Refuse an output that cannot be made, before the work and not after it.
@@ -47,7 +47,7 @@ def check_output(
         rows: whether the command has rows for a Parquet file.
         inputs: what the command reads, also as part of a text (``table:FILE``); None and what is no
             file are passed over.
-        others: files the command writes beside those of ``output``.
+        more_files: files the command writes beside those of ``output``.
         more: suffixes of these files, which a message names too.
 
     Raises:
@@ -75,7 +75,7 @@ def check_output(
         for condition in output.fail_if:
             next_step = f"write both as JSON, then gpuplan diff OLD NEW --fail-if '{condition}'"
             refuse_change(read_condition(condition), "--fail-if", next_step)
-    written = [*output_files(output), *(path for path in others if path is not None)]
+    written = [*output_files(output), *(path for path in more_files if path is not None)]
     named = files_named_in(*(text for text in inputs if isinstance(text, str)))
     refuse_overwrite(written, [*named, *(path for path in inputs if isinstance(path, Path))])
     for path in written:

@@ -75,11 +75,11 @@ class _Loader:
     def scenario(self) -> Scenario:
         """Return the scenario; it means something where no problem was found."""
         data = self.source.data
-        self.known((), data, TOP)
+        self.check_keys((), data, TOP)
         workload = self.workload()
         studies = self.studies(workload)
         gates = self.table("gates")
-        self.known(("gates",), gates, ("fail_if", "warn_if"))
+        self.check_keys(("gates",), gates, ("fail_if", "warn_if"))
         return Scenario(
             path=self.source.path,
             title=self.text((), data, "title") or self.source.path.stem,
@@ -97,7 +97,7 @@ class _Loader:
         table = self.table("workload")
         if not table and self.needs_no_trace():
             return DeclaredWorkload("", (), (), "", KeyPlaces(""))
-        self.known(("workload",), table, (*WORKLOADS, *SECTIONS["workload"]))
+        self.check_keys(("workload",), table, (*WORKLOADS, *SECTIONS["workload"]))
         sources = [name for name in WORKLOADS if name in table]
         sources = [name for name in sources if self.is_overridden(("workload", name))] or sources
         if len(sources) != 1:
@@ -161,7 +161,7 @@ class _Loader:
         return DeclaredWorkload(
             command,
             tuple(files),
-            self.given(command, options, keys),
+            self.options_given(command, options, keys),
             f"{name.partition('.')[0]}.parquet",
             KeyPlaces(self.source.place(keys), places),
         )
@@ -226,14 +226,14 @@ class _Loader:
         settings = common.settings_of(command, handed | stated)
         sizes = common.cluster_of(command, handed | stated)
         chosen = (
-            *self.given(command, handed, ()),
+            *self.options_given(command, handed, ()),
             *(given_options(command, {"set": settings}) if settings else ()),
             *(option for size in sizes for option in given_options(command, {"cluster": size})),
-            *self.given(command, stated, ("study", name)),
+            *self.options_given(command, stated, ("study", name)),
         )
         return DeclaredStudy(name, command, chosen, self.places(name, options))
 
-    def given(self, command: str, options: Mapping[str, Any], keys: Keys) -> Given:
+    def options_given(self, command: str, options: Mapping[str, Any], keys: Keys) -> Given:
         """Return options as a study takes them; a table is a repeated ``key=value``."""
         chosen: list[GivenOption] = []
         declared = study_options(command)
@@ -268,7 +268,7 @@ class _Loader:
         """Return what a section hands to the studies."""
         table = self.table(section)
         if section != "workload":
-            self.known((section,), table, SECTIONS[section])
+            self.check_keys((section,), table, SECTIONS[section])
         return {key: value for key, value in table.items() if key in SECTIONS[section]}
 
     def clouds(self) -> dict[str, str]:
@@ -297,7 +297,7 @@ class _Loader:
         """Return settings as texts, each checked by the first policy that has it."""
         from gpuplan.planner.registry import POLICIES, find_policy
 
-        self.known(keys, table, names)
+        self.check_keys(keys, table, names)
         if {"cluster", "gpus"} <= table.keys():
             where = f"[{'.'.join(keys)}]"
             self.problem((*keys, "gpus"), f"{where} cluster and gpus: give one of the two")
@@ -315,7 +315,7 @@ class _Loader:
         table = self.table("output")
         if not table:
             return None
-        self.known(("output",), table, ("dir", "formats"))
+        self.check_keys(("output",), table, ("dir", "formats"))
         folder = self.text(("output",), table, "dir")
         if not folder:
             self.problem(("output",), "[output] expected dir = the folder to write to")
@@ -358,7 +358,7 @@ class _Loader:
         self.problem((*keys, key), f"{key}: expected a text in quotes, found {value!r}")
         return None
 
-    def known(self, keys: Keys, table: Mapping[str, Any], names: Collection[str]) -> None:
+    def check_keys(self, keys: Keys, table: Mapping[str, Any], names: Collection[str]) -> None:
         """Report the keys of a table that mean nothing, with the nearest that does."""
         where = f"[{'.'.join(keys)}] " if keys else ""
         for key in table:

@@ -69,7 +69,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
         GpuplanError: a study cannot be done; the message names it.
     """
     with chdir(scenario.folder), ExitStack() as until_done:
-        trace = _known_trace(scenario.workload, cache)
+        trace = _existing_trace(scenario.workload, cache)
         if trace is None:
             trace = _made_in(cache, scenario.workload)
         if trace is None:  # a trace must stand somewhere
@@ -94,14 +94,14 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
 def planned(scenario: Scenario, cache: Cache) -> list[tuple[DeclaredStudy, bool]]:
     """Return the studies, each with whether its result is in the cache."""
     with chdir(scenario.folder):
-        trace = _known_trace(scenario.workload, cache)
+        trace = _existing_trace(scenario.workload, cache)
         return [
             (study, trace is not None and _kept(study, _key(study, trace), cache) is not None)
             for study in scenario.studies
         ]
 
 
-def _known_trace(workload: DeclaredWorkload, cache: Cache) -> _Trace | None:
+def _existing_trace(workload: DeclaredWorkload, cache: Cache) -> _Trace | None:
     """Return the trace if it is there; None where it must be made."""
     if not (workload.command or workload.trace):  # no study takes one
         return _Trace(Path(), "", "")

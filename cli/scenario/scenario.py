@@ -34,11 +34,11 @@ class KeyPlaces:
     """Where a scenario says something.
 
     Attributes:
-        whole: where its table begins.
+        table: where its table begins.
         options: option -> where it is given.
     """
 
-    whole: str
+    table: str
     options: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
@@ -61,7 +61,7 @@ class KeyPlaces:
         for flag in FLAG.findall(message):
             if flag.replace("-", "_") in self.options:
                 return self.options[flag.replace("-", "_")]
-        return self.whole
+        return self.table
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,7 +212,7 @@ def change_table(change: ChangeResults, by: str) -> Table:
     between["mix_usd"] = -change.between_groups_usd
     use = fields_of(change) | {"name": "all use", "usd": change.use_usd}
     idle = {"name": "idle", "usd": change.idle_usd}
-    whole = {"name": TOTAL, "usd": change.usd}
+    total = {"name": TOTAL, "usd": change.usd}
     money = [
         Column(f"{key}_usd" if key else "usd", words, show_change_usd)
         for key, words in (
@@ -225,7 +225,7 @@ def change_table(change: ChangeResults, by: str) -> Table:
     ]
     return table(
         f"What changed from {change.before} to {change.after}",
-        [*rows, between, use, idle, whole],
+        [*rows, between, use, idle, total],
         {"name": by, "what": "new or gone" if any(row["what"] for row in rows) else ""},
         *money,
     )

@@ -103,8 +103,8 @@ def _prices(results: SizeResults) -> str:
     plan = results.commitment
     if plan is None or plan.commit_usd_per_gpu_h is None or plan.on_demand_usd_per_gpu_h is None:
         return ""
-    beside = show_price(plan.on_demand_usd_per_gpu_h)
-    return f" at {show_price(plan.commit_usd_per_gpu_h)} an hour, {beside} on demand"
+    on_demand = show_price(plan.on_demand_usd_per_gpu_h)
+    return f" at {show_price(plan.commit_usd_per_gpu_h)} an hour, {on_demand} on demand"
 
 
 def terms_table(results: SizeResults) -> Table | None:
@@ -250,10 +250,10 @@ def _of_terms(plan: CommitmentResult) -> str:
     if not borne:
         return f"With {_use(low)} none of them pays." if low else ""
     best = min(borne, key=lambda term: (term.usd_per_month, term.months))
-    others = [term for term in terms if term.usd_per_month < best.usd_per_month]
+    cheaper_terms = [term for term in terms if term.usd_per_month < best.usd_per_month]
     why = f"the cheapest at {show_dollars(best.usd_per_month)} a month"
-    if others:
-        names = _joined([term.name for term in others])
+    if cheaper_terms:
+        names = _joined([term.name for term in cheaper_terms])
         why = f"{why} that pays with {_use(low)} too; {names} does not"
     elif low < 0:
         why += f", and pays with {_use(low)} too"

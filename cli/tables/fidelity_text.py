@@ -48,14 +48,14 @@ def contradiction(fidelity: Fidelity, source_format: str = "") -> str:
     if fidelity.may_speak or fidelity.cluster_gpus is None:
         return ""
     step = MISSING_RULE if fidelity.policy == SITE_RULES else _rules_of_site(source_format)
-    apart = (
+    misses = (
         (name, replayed_s, recorded_s)
         for name, replayed_s, recorded_s in pairs
         if replayed_s is not None
         and recorded_s is not None
         and not are_close(replayed_s, recorded_s)
     )
-    name, replayed_s, recorded_s = next(apart, ("", None, None))
+    name, replayed_s, recorded_s = next(misses, ("", None, None))
     if replayed_s is None or recorded_s is None:  # as long by chance
         why = f"{fidelity.why[:1].upper()}{fidelity.why[1:]}"
         return f"{why}: nothing is recommended. {step}."

@@ -103,7 +103,7 @@ def forecast_tables(
 ) -> tuple[tuple[Table, ...], tuple[Table, ...]]:
     """Return all tables, and those of the answer."""
     next_hours, every_hour = _next_hours(results), _every_hour(results)
-    lent, pooled, each = _lent(results), _pooled(results), _each(results)
+    lent, pooled, each = _lendable_table(results), _pooled(results), _each(results)
     tables = (every_hour, next_hours, lent, pooled, each)
     return tables, ((pooled, next_hours) if backtest else (next_hours, lent))
 
@@ -155,7 +155,7 @@ def _every_hour(results: ForecastResults) -> Table:
     )
 
 
-def _lent(results: ForecastResults) -> Table:
+def _lendable_table(results: ForecastResults) -> Table:
     hours = sorted({loan.guarantee_h for loan in results.lendable})
     rows: dict[tuple[str, float], dict[str, Any]] = {}
     for loan in results.lendable:

@@ -95,20 +95,21 @@ def _opencost_words(results: BillResults, invoice: InvoiceResults, running_h: fl
     is_priced = is_whole and results.cluster_gpus is None
     log_usd = f"{_usd(results.usd)} for " if is_priced else ""
     text = (
-        f"OpenCost: {_usd(usd)} for {_whole(billed_h)} GPU-hours; your log: {log_usd}"
-        f"{_whole(log_h)}"
+        f"OpenCost: {_usd(usd)} for {_short_hours(billed_h)} GPU-hours; your log: {log_usd}"
+        f"{_short_hours(log_h)}"
     )
     if not is_whole:
-        text += f" in the time of the invoice, {_dates(invoice)} (in all {_whole(results.gpu_h)})"
+        text += f" in the time of the invoice, {_dates(invoice)}"
+        text += f" (in all {_short_hours(results.gpu_h)})"
     if abs(more_h) <= SAME_HOURS * max(log_h, billed_h, 1.0):
         different = _different_types(invoice)
         return f"{text}: {different or 'no real difference in hours'}."
-    text += f". The log has {_whole(abs(more_h))} {'more' if more_h > 0 else 'less'}"
+    text += f". The log has {_short_hours(abs(more_h))} {'more' if more_h > 0 else 'less'}"
     if is_priced:
         more_usd = results.usd - usd
         text += f" ({_usd(abs(more_usd))} {'more' if more_usd > 0 else 'less'})"
     if is_whole and more_h > 0 and running_h >= 1:
-        text += f"; jobs still running hold {_whole(running_h)} GPU-hours of it so far"
+        text += f"; jobs still running hold {_short_hours(running_h)} GPU-hours of it so far"
     return f"{text}."
 
 
@@ -132,7 +133,7 @@ def _different_types(invoice: InvoiceResults) -> str:
     )
 
 
-def _whole(hours: float) -> str:
+def _short_hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 100 else show_number(hours)
 
 

@@ -79,12 +79,14 @@ def _earning(rows: Sequence[Row]) -> str:
     price = f"at {show_usd(best['spot_usd_per_gpu_h'])} per spot GPU-hour"
     if len(some) == 1:
         return f"{best['label']} earns {_usd(most)} {price}, and {_kept(best)}."
-    alike = [row for row in some if row["benefit_usd_per_month"] >= (1 - ALIKE) * most]
-    safest = min(alike, key=lambda row: float(row["eviction_rate"]))
-    if len(alike) == len(some) and all(row["evictions"] == some[0]["evictions"] for row in some):
+    best_rows = [row for row in some if row["benefit_usd_per_month"] >= (1 - ALIKE) * most]
+    safest = min(best_rows, key=lambda row: float(row["eviction_rate"]))
+    if len(best_rows) == len(some) and all(
+        row["evictions"] == some[0]["evictions"] for row in some
+    ):
         return f"The scheduler hardly matters here: each earns about {_usd(most)} {price}."
-    others = [row for row in some if row is not safest]
-    worst = max(others, key=lambda row: float(row["eviction_rate"]))
+    other_rows = [row for row in some if row is not safest]
+    worst = max(other_rows, key=lambda row: float(row["eviction_rate"]))
     return (
         f"{safest['label']} earns {_usd(safest['benefit_usd_per_month'])} {price} and "
         f"{_kept(safest)}; {worst['label']} earns {_usd(worst['benefit_usd_per_month'])} and "

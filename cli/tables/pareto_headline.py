@@ -233,8 +233,8 @@ def _on_speeds(study: FrontierStudy) -> Iterator[str]:
     speeds = study.speedup.assumed_speeds
     if not (study.is_mixed and speeds):
         return
-    first, *others = speeds
-    faster = " and ".join(f"{speeds[name]:g} times as fast on {name}" for name in others)
+    first, *other_types = speeds
+    faster = " and ".join(f"{speeds[name]:g} times as fast on {name}" for name in other_types)
     yield (
         f"every job is assumed to be {faster} as on {first}, with the same speedup curve "
         f"({study.speedup.name}): jobs differ in what they gain from a type, so give "
@@ -246,15 +246,15 @@ def on_mix(mix: GpuMix | None, price: Price | None) -> Iterator[str]:
     """Yield a warning where the plan is for one GPU type of several."""
     if mix is None:
         return
-    planned, others = mix.planned_gpu_type, mix.other_gpu_types
+    planned, other_types = mix.planned_gpu_type, mix.other_gpu_types
     how = f"planned here as {planned}"
     if price is not None:
         how = f"planned and priced here as {planned}"
         if price.gpu_type is None or not same_gpu(planned, price.gpu_type):
             how = f"planned here as one type at ${price_text(price.usd_per_gpu_h, 3)} per GPU-hour"
     yield (
-        f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}, "
-        f"{how}; --gpu {planned} --gpu {others[0]}=SPEED plans a mix, "
+        f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(other_types, 3)}, "
+        f"{how}; --gpu {planned} --gpu {other_types[0]}=SPEED plans a mix, "
         f"--where \"gpu_type = '{planned}'\" one type"
     )
 

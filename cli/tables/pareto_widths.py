@@ -101,11 +101,11 @@ def _in_detail(classes: Sequence[JobClass], plan: Plan, at: str) -> Parts:
     rows: list[list[Any]] = []
     for job_class, part in zip(classes, plan.classes, strict=False):
         for position, (epochs, text) in enumerate(_stretches(part)):
-            whole = [job_class.name, job_class.jobs, job_class.load_gpus]
+            class_cells = [job_class.name, job_class.jobs, job_class.load_gpus]
             totals = [part.time_h * HOUR_S, part.used]
             first = position == 0
             rows.append(
-                [*(whole if first else ["", None, None]), epochs, text]
+                [*(class_cells if first else ["", None, None]), epochs, text]
                 + (totals if first else [None, None])
             )
     return f"GPUs per job at {at}", columns, rows

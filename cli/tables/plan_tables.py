@@ -123,7 +123,7 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     if request.budget is None:
         cost += f"{_against_today(results)}{_compared(results)}"
     else:
-        cost += f"{over_budget(results, request.budget)}{_beside_recorded(results)}"
+        cost += f"{over_budget(results, request.budget)}{_cost_as_recorded(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
         commit = f"The {owned:,.0f} GPUs owned are enough:"
@@ -177,7 +177,7 @@ def over_budget(results: PlanResults, budget: str) -> str:
     return f", {show_share(over)} over the budget of {show_about_usd(limit_usd)} {why}"
 
 
-def _beside_recorded(results: PlanResults) -> str:
+def _cost_as_recorded(results: PlanResults) -> str:
     """Return what the jobs as recorded cost at these prices; empty where they cannot be had."""
     usd = results.today.usd_per_month
     if usd is None:
@@ -296,22 +296,22 @@ def _compared(results: PlanResults) -> str:
     rented = results.outlook.on_demand_usd_per_month
     if not names:
         return ""
-    beside = ", and " if _against_today(results) else ", "
+    separator = ", and " if _against_today(results) else ", "
     is_only_rented = "commitment" not in names or names == ["commitment"]
     if is_only_rented and rented:
-        sure = None if intervals is None else intervals.saving_over_on_demand_share
+        interval = None if intervals is None else intervals.saving_over_on_demand_share
         saving = 1 - results.usd_per_month / rented
-        between = saving_between(intervals, sure, saving)
+        between = saving_between(intervals, interval, saving)
         compared = f"{_saving(saving)} {at_once_name(results)}"
-        return f"{beside}{compared}{_untried(results, '')}{between}"
+        return f"{separator}{compared}{_untried(results, '')}{between}"
     if results.saving_share is None:
         return ""
-    sure = None if intervals is None else intervals.saving_share
+    interval = None if intervals is None else intervals.saving_share
     saved = _saving(results.saving_share)
     each = ", each started at once" if results.today.has_waits else ""
     best = f"the best commitment with jobs as recorded{each}"
-    between = saving_between(intervals, sure, results.saving_share)
-    return f"{beside}{saved} {best}{_untried(results, WAIT)}{between}"
+    between = saving_between(intervals, interval, results.saving_share)
+    return f"{separator}{saved} {best}{_untried(results, WAIT)}{between}"
 
 
 def _untried(results: PlanResults, of_measure: str) -> str:
@@ -324,14 +324,16 @@ def _untried(results: PlanResults, of_measure: str) -> str:
     return ", which need not meet the target" if is_untried else ""
 
 
-def saving_between(intervals: PlanIntervals | None, sure: PlanRange | None, saving: float) -> str:
+def saving_between(
+    intervals: PlanIntervals | None, interval: PlanRange | None, saving: float
+) -> str:
     """Return the interval of a saving in brackets, and what it is over.
 
     It says "more" or "less" where the words before it do not.
     """
-    if intervals is None or sure is None or max(abs(sure.low), abs(sure.high)) < SAME:
+    if intervals is None or interval is None or max(abs(interval.low), abs(interval.high)) < SAME:
         return ""
-    low, high = sure.low, sure.high
+    low, high = interval.low, interval.high
     if low <= -UNSEEN and high >= UNSEEN:
         between = f"{show_share(-low)} more to {show_share(high)} less"
     elif high >= UNSEEN:

@@ -68,8 +68,8 @@ def _answer(rows: Sequence[Row]) -> str:
     quick = next(group for group in groups if any(row in best for row in group))
     if quick is cheapest:
         more = "costs more and is no faster" if len(groups) == 2 else "cost more and are no faster"
-        others = [row for group in groups[1:] for row in group]
-        return f"{_intro(cheapest)}{_verdict(cheapest)}; {_names(others, labels=True)} {more}."
+        other_rows = [row for group in groups[1:] for row in group]
+        return f"{_intro(cheapest)}{_verdict(cheapest)}; {_names(other_rows, labels=True)} {more}."
     second = _intro(quick)
     return (
         f"{_intro(cheapest)}{_verdict(cheapest)}; {second[0].lower()}{second[1:]}{_verdict(quick)}."
@@ -113,8 +113,12 @@ def _verdict(group: Sequence[Row]) -> str:
     if same_times(group):
         return _tie(group)
     best = [group[i] for i in fastest_of(group)]
-    others = [row for row in group if row not in best]
-    slower = others[0] if group[0] in others else max(others, key=lambda row: row["mean_jct_s"])
+    other_rows = [row for row in group if row not in best]
+    slower = (
+        other_rows[0]
+        if group[0] in other_rows
+        else max(other_rows, key=lambda row: row["mean_jct_s"])
+    )
     return (
         f"{_names(best, labels=labels)} {'is' if len(best) == 1 else 'are'} fastest with "
         f"{_times(best[0])}, vs. {_times(slower)} under {_names([slower], labels=labels)}"

@@ -108,14 +108,14 @@ def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
 
 def _pooled(outcomes: Sequence[PolicyOutcome], pooled: Sequence[PolicyOutcome]) -> str:
     """Return that some policies pool GPUs that others keep apart, and how to compare them."""
-    kept = next(run for run in outcomes if run.apart)
-    gpus = " and ".join(f"{gpus:,} {kind}" for kind, gpus in kept.apart.items())
-    kind, of_kind = next(iter(kept.apart.items()))
+    kept = next(run for run in outcomes if run.gpus_by_type)
+    gpus = " and ".join(f"{gpus:,} {kind}" for kind, gpus in kept.gpus_by_type.items())
+    kind, of_kind = next(iter(kept.gpus_by_type.items()))
     names = list(dict.fromkeys(run.name for run in pooled))
     runs = "runs" if len(names) == 1 else "run"
     most = max(run.results.gpus for run in pooled)
     of_site = list(dict.fromkeys(run.name for run in pooled if has_quotas(run.settings)))
-    steps = [] if len(kept.apart) == 1 else [f"--where \"gpu_type = '{kind}'\""]
+    steps = [] if len(kept.gpus_by_type) == 1 else [f"--where \"gpu_type = '{kind}'\""]
     if len(of_site) < len(names):
         steps.append(f"--gpus {of_kind}")
     without = f"without {joined(of_site, most=MOST_NAMES)}" if of_site else ""

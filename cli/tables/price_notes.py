@@ -54,14 +54,14 @@ def price_notes(
     if True in were_set:
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
-    others = (
+    for_others = (
         "(--price USD for others)"
         if owns
         else "(for others: --prices FILE, or --prices builtin --set gpu=NAME)"
     )
     if types:
-        others = f"for all of {', '.join(types)} (--price TYPE=USD for each)"
-    return (f"{whose}: {', '.join(parts)} per GPU-hour{scaled} {others}",)
+        for_others = f"for all of {', '.join(types)} (--price TYPE=USD for each)"
+    return (f"{whose}: {', '.join(parts)} per GPU-hour{scaled} {for_others}",)
 
 
 def _tier(names: tuple[str, ...], values: Mapping[str, Any]) -> str:

@@ -229,9 +229,9 @@ def _cheapest(leading: Sequence[Cheapest]) -> Table:
         for share in cheapest.shares[:MAX_LEADERS]:
             rows.append({**named, **fields_of(share), **mean})
             mean = {}
-        if others := cheapest.shares[MAX_LEADERS:]:
-            name = "1 other" if len(others) == 1 else f"{len(others)} others"
-            share_hours = sum(share.share_hours for share in others)
+        if other_shares := cheapest.shares[MAX_LEADERS:]:
+            name = "1 other" if len(other_shares) == 1 else f"{len(other_shares)} others"
+            share_hours = sum(share.share_hours for share in other_shares)
             rows.append({**named, "provider": name, "kind": "", "share_hours": share_hours})
     return table(
         "The cheapest source over time",

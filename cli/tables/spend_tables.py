@@ -120,8 +120,8 @@ def spend_table(results: SpendResults, *, is_full: bool = False) -> Table:
             of_month = [row for row in results.months if row.month == month]
             rest |= {month: _sum(of_month, small), f"{month} interval": None}
         rows.insert(len(rows) - (labels[-1] == IDLE), rest | {"usd": _sum(results.months, small)})
-    whole = _cells({total.month: total for total in totals})
-    rows.append({"label": TOTAL} | whole | {"usd": results.usd})
+    all_types = _cells({total.month: total for total in totals})
+    rows.append({"label": TOTAL} | all_types | {"usd": results.usd})
     columns: list[Column] = []
     for month in months:
         columns += [
@@ -201,12 +201,12 @@ def models_table(results: SpendResults) -> Table:
         Column("about", "forecast", read=lambda model: SPEND_MODELS[model.name]),
         Column("mean_absolute_error_usd", "error" if tested else "", show_whole_usd),
         *map(error, ahead),
-        Column("usd", "next months", show_whole_usd, _whole),
+        Column("usd", "next months", show_whole_usd, _total_usd),
         Column("is_chosen", "chosen", lambda is_chosen: "yes" if is_chosen else ""),
     )
 
 
-def _whole(model: SpendModelResult) -> float:
+def _total_usd(model: SpendModelResult) -> float:
     return sum(round(row.usd * 100) for row in model.months) / 100
 
 

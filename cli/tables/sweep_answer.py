@@ -107,14 +107,14 @@ def _threshold(case: Case, sweep: Sweep) -> str:
         more = sweep.reference.cost_usd - ours
         share = f"{_percent(more / ours)} {'more' if more >= 0 else 'less'} " if ours else ""
         said.append(f"everything serverless costs {share}({_bill(sweep.reference, sweep)})")
-    against = case.taken.against
+    against = case.chosen_savings.against
     if sweep.against is not None and against is not None:
-        said.append(_beside_reference(sweep, sweep.against, against))
+        said.append(_against_reference(sweep, sweep.against, against))
     text = "; ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
-def _beside_reference(sweep: Sweep, reference_run: ReferenceRun, against: Against) -> str:
+def _against_reference(sweep: Sweep, reference_run: ReferenceRun, against: Against) -> str:
     """Return what the policy of ``--against`` costs."""
     saving = against.saving_usd
     month = sweep.usd_per_month(abs(saving))
@@ -162,15 +162,16 @@ def sweep_warnings(sweep: Sweep) -> Iterator[str]:
     """Yield what may change the decision besides the warnings of the study."""
     if sweep.mix is not None:
         mix = sweep.mix
-        planned, others = mix.planned_gpu_type, mix.other_gpu_types
+        planned, other_types = mix.planned_gpu_type, mix.other_gpu_types
         todays = todays_prices(sweep.today, planned)
         yield (
-            f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(others, 3)}; the replays "
-            f"rent {planned} for all{todays}; --where \"gpu_type = '{others[0]}'\" --prices "
-            f"builtin --set gpu={others[0]} sweeps one type at its own price"
+            f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(other_types, 3)}; "
+            f'the replays rent {planned} for all{todays}; --where "gpu_type = '
+            f"'{other_types[0]}'\" --prices builtin --set gpu={other_types[0]} "
+            "sweeps one type at its own price"
         )
     case = sweep.cases[0]
-    cheapest, chosen = sweep.point(case.cheapest), sweep.taken(case)
+    cheapest, chosen = sweep.point(case.cheapest), sweep.recommended_in(case)
     less = chosen.cost_usd - cheapest.cost_usd
     if case.value_of_time is None and less >= LEAST_LESS * chosen.cost_usd and less:
         precision = precision_of(sweep)

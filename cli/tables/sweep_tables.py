@@ -128,20 +128,20 @@ def cases_table(sweep: Sweep) -> Table:
     title = f"Savings vs. everything serverless{how}; break-even: price ratio that saves nothing"
     if sweep.against is not None:
         title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
-    sampled = any(case.taken.confidence is not None for case in sweep.cases)
+    sampled = any(case.chosen_savings.confidence is not None for case in sweep.cases)
     rows = []
     for case in sweep.cases:
-        point = sweep.taken(case)
+        point = sweep.recommended_in(case)
         rows.append(
             {
                 "price_ratio": case.price_ratio,
                 "capacity": limit_of(point),
                 "value_of_time_usd_per_h": case.value_of_time,
-                "threshold": _taken(case, point),
+                "threshold": _recommended_name(case, point),
                 "cost_usd": point.cost_usd,
                 "mean_jct_s": point.mean_jct_s,
                 "saving": _saving(case),
-                "best_share": value_of(case.taken, "confidence.best_share"),
+                "best_share": value_of(case.chosen_savings, "confidence.best_share"),
                 "break_even_price_ratio": _break_even(point),
             }
         )
@@ -163,19 +163,19 @@ def cases_table(sweep: Sweep) -> Table:
 
 def _saving(case: Case) -> Shown | None:
     """Return the share saved, with its interval where there is one."""
-    taken = case.taken
-    share = taken.saving_share
-    ends: tuple[float, float] | None = value_of(taken, "confidence.saving_share")
-    if taken.against is not None:
-        share = taken.against.saving_share
-        ends = value_of(taken.against, "confidence.saving_share")
+    savings = case.chosen_savings
+    share = savings.saving_share
+    ends: tuple[float, float] | None = value_of(savings, "confidence.saving_share")
+    if savings.against is not None:
+        share = savings.against.saving_share
+        ends = value_of(savings.against, "confidence.saving_share")
     if share is None:
         return None
     interval = "" if ends is None else f" ({show_between(*ends, show_share)})"
     return Shown(share, f"{show_share(share)}{interval}")
 
 
-def _taken(case: Case, point: SweepPoint) -> str:
+def _recommended_name(case: Case, point: SweepPoint) -> str:
     if case.rented is not None:
         return "all rented"
     return "all serverless" if case.best is None else row_name(point)

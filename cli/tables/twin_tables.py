@@ -19,7 +19,7 @@ from gpuplan.cli.formats.units import (
 from gpuplan.cli.tables.quota_tables import quota_tables
 from gpuplan.planner.site.change_effects import LEAST_WAIT_S
 from gpuplan.planner.site.effects import LONGER, NO_CHANGE
-from gpuplan.planner.twin.score import shown_alike
+from gpuplan.planner.twin.score import shown_in_one_unit
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.change_effects import ChangeEffect, SplitJobs, WhatIfResults
@@ -47,7 +47,7 @@ def calibration_headline(calibration: CalibrateResults) -> str:
         f" Only the last {work.jobs.id.size:,} jobs of the log are replayed; --all-jobs takes all "
         f"{work.jobs.id.size + calibration.earlier_jobs:,}."
     )
-    error, ties = shown_alike(score.mae_s, floor.mae_s)
+    error, ties = shown_in_one_unit(score.mae_s, floor.mae_s)
     beyond = (
         f"the mean error is {error}. Replays that differ only in ties are {ties} apart."
         if score.mae_s > floor.mae_s
@@ -154,14 +154,14 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
         if _loses_most(change, whatif):
             texts.append(f"{change.name}: {lost}no mean wait is given for the few that do.")
             continue
-        whole, *groups = _figures(change)
-        text = f"{change.name}: {lost}{_moves(*whole)}."
+        all_jobs, *groups = _figures(change)
+        text = f"{change.name}: {lost}{_moves(*all_jobs)}."
         if change.split is not None:
             text += _split_jobs(change.split)
         if sentence := _groups_that_change(groups):
             text += f" {sentence}"
         if strict:
-            text += _could_change([whole, *groups])
+            text += _could_change([all_jobs, *groups])
         if change.given_up is not None and abs(change.given_up) >= LEAST_GIVEN_UP:
             more = "more" if change.given_up > 0 else "fewer"
             text += f" About {abs(change.given_up):,.0f} {more} jobs are given up in the queue."
@@ -228,7 +228,7 @@ class _Figure:
         return self.effect_s / self.today_s
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """The effect with its error, or what it is below."""
         if self.under_s is None:
             return f"{show_signed(self.effect_s)}, error {show_duration(self.error_s)}"
@@ -257,16 +257,16 @@ def _moves(mean: _Figure, p95: _Figure) -> str:
         return "no wait changes"
     if mean.verdict == p95.verdict:
         begin = "the effect is" if mean.under_s is not None else "waits get"
-        return f"{begin} {mean.verdict} (mean {mean.said}; P95 {p95.said})"
+        return f"{begin} {mean.verdict} (mean {mean.text}; P95 {p95.text})"
     texts = []
     for figure in (mean, p95):
         wait = f"the {figure.measure} wait"
         if figure.verdict == NO_CHANGE:
             texts.append(f"{wait} does not change")
         elif figure.under_s is not None:
-            texts.append(f"the effect on {wait} is {figure.verdict} ({figure.said})")
+            texts.append(f"the effect on {wait} is {figure.verdict} ({figure.text})")
         else:
-            texts.append(f"{wait} gets {figure.verdict} ({figure.said})")
+            texts.append(f"{wait} gets {figure.verdict} ({figure.text})")
     return "; ".join(texts)
 
 
@@ -294,7 +294,7 @@ def _groups_that_change(groups: list[tuple[_Figure, _Figure]]) -> str:
     if longest is not None and longest not in named:
         named = [longest, *(figure for figure in clear if figure.group != longest.group)][:2]
     parts = [
-        f"the {figure.measure} wait of {figure.group} gets {figure.verdict} ({figure.said})"
+        f"the {figure.measure} wait of {figure.group} gets {figure.verdict} ({figure.text})"
         for figure in named
     ]
     which = "groups that change" if len(parts) > 1 else "group that changes"
@@ -370,11 +370,11 @@ def _effect_tables(
 
 def validation_headline(validation: ChangeValidation) -> str:
     """Return the predicted and the recorded effect on all jobs."""
-    whole = validation.groups[0]
+    all_jobs = validation.groups[0]
     return (
         f"The change was predicted to move the mean wait by "
-        f"{show_signed(whole.predicted_effect_s)}; recorded was "
-        f"{show_signed(whole.recorded_effect_s)}."
+        f"{show_signed(all_jobs.predicted_effect_s)}; recorded was "
+        f"{show_signed(all_jobs.recorded_effect_s)}."
     )
 
 

@@ -215,10 +215,10 @@ def right_size_table(results: WasteResults) -> Table:
 
 def energy_table(energy: Energy) -> Table:
     """Return the energy by group."""
-    whole = fields_of(energy) | {"name": "total"}
+    total = fields_of(energy) | {"name": "total"}
     return table(
         f"Energy of GPUs, measured in {energy.covered_share:.1%} of the GPU-hours",
-        [*energy.groups, whole],
+        [*energy.groups, total],
         {
             "name": "group",
             "kwh": "kWh",

@@ -123,8 +123,8 @@ def labelled(jobs: pl.DataFrame, class_by: str) -> pl.DataFrame:
     """Return the jobs with their class as text in the column ``class``."""
     if class_by == "num_gpus":
         gpus = pl.col("num_gpus")
-        whole = gpus.cast(pl.Int64).cast(pl.String)
-        label = pl.when(gpus == gpus.floor()).then(whole).otherwise(gpus.cast(pl.String))
+        as_integer = gpus.cast(pl.Int64).cast(pl.String)
+        label = pl.when(gpus == gpus.floor()).then(as_integer).otherwise(gpus.cast(pl.String))
     elif jobs[class_by].is_null().all():
         label = pl.lit(ALL)
     else:

@@ -238,11 +238,11 @@ def _class_of(
     """Return the class of jobs that were recorded on these GPUs, with this mean work."""
     if choices.slower is not None:
         choices = choices.up_to(label, float(gpus.max()))
-    alike = (id(profile), choices.most_gpus(label))
-    if alike not in widths_of:
+    widths_key = (id(profile), choices.most_gpus(label))
+    if widths_key not in widths_of:
         widths = candidate_widths(profile, choices, label)
-        widths_of[alike] = widths, _speedups(profile, widths)
-    widths, at_widths = widths_of[alike]
+        widths_of[widths_key] = widths, _speedups(profile, widths)
+    widths, at_widths = widths_of[widths_key]
     recorded = _not_among(np.ceil(gpus), widths)
     return JobClass(
         name=label,

@@ -49,7 +49,7 @@ def time_per_work(job_class: JobClass, gpus: IntArray, gpu_type: str | None = No
     Returns:
         An array of shape (J, V).
     """
-    widths, speedup = _known(job_class, gpu_type)
+    widths, speedup = _all_widths(job_class, gpu_type)
     total, epochs = job_class.work_h.sum(), job_class.work_h.size
     shares = job_class.work_h / total if total else np.full(epochs, 1 / epochs)
     at = np.stack([np.interp(gpus, widths, row) for row in speedup])
@@ -57,7 +57,7 @@ def time_per_work(job_class: JobClass, gpus: IntArray, gpu_type: str | None = No
     return result
 
 
-def _known(job_class: JobClass, gpu_type: str | None) -> tuple[FloatArray, FloatArray]:
+def _all_widths(job_class: JobClass, gpu_type: str | None) -> tuple[FloatArray, FloatArray]:
     """Return all widths at which the speedup is known, ascending, (V,), and it there, (J, V)."""
     widths, speedup = _candidates(job_class, gpu_type)
     if job_class.other_widths is None or job_class.other_speedup is None:

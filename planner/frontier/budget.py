@@ -46,23 +46,23 @@ class TodaysBasis:
     times the GPUs, both terms are 0.
 
     Attributes:
-        beside_usd_per_h: today's bill less today's GPUs at the price; below 0 where these are paid
+        other_usd_per_h: today's bill less today's GPUs at the price; below 0 where these are paid
             for at a lower rate.
         least_usd_per_h: of GPUs owned and committed, which are paid for in any case.
     """
 
-    beside_usd_per_h: float = 0.0
+    other_usd_per_h: float = 0.0
     least_usd_per_h: float = 0.0
 
     def usd_per_h(self, gpus: float, usd_per_gpu_h: float) -> float:
         """Return what average GPUs cost an hour."""
-        return max(self.least_usd_per_h, gpus * usd_per_gpu_h + self.beside_usd_per_h)
+        return max(self.least_usd_per_h, gpus * usd_per_gpu_h + self.other_usd_per_h)
 
     def gpus(self, usd_per_h: float, usd_per_gpu_h: float) -> float:
         """Return the average GPUs for dollars an hour; 0 for less than what is paid in any case."""
         if usd_per_h < self.least_usd_per_h:
             return 0.0
-        return max(0.0, (usd_per_h - self.beside_usd_per_h) / usd_per_gpu_h)
+        return max(0.0, (usd_per_h - self.other_usd_per_h) / usd_per_gpu_h)
 
 
 NO_BASIS = TodaysBasis()
@@ -289,7 +289,7 @@ def _or_slower(frontier: Frontier, slower: float, budget: float) -> str:
     return "" if nearest is None else f", or --slower {nearest:g}x"
 
 
-def refuse_others(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:
+def refuse_exact_only(method: str, speedup: SpeedupModel, targets_s: Sequence[float]) -> None:
     """Refuse requests that only the exact method can answer."""
     if targets_s:
         raise UsageError(f"--method {method} plans for budgets; --target-jct needs --method exact")

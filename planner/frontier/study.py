@@ -22,7 +22,7 @@ from gpuplan.planner.frontier.budget import (
     Budget,
     TodaysBasis,
     plan_of,
-    refuse_others,
+    refuse_exact_only,
     requested_jct,
     sweep,
 )
@@ -245,7 +245,7 @@ def study_frontier(
     choices = within_cluster(choices or ClassOptions(), speedup, cluster)
     if method != EXACT:
         find_method(method)
-        refuse_others(method, speedup, request.targets_s)
+        refuse_exact_only(method, speedup, request.targets_s)
     workload, frontier, ends = _solved(trace, speedup, choices, request, progress)
     solved: Solved = frontier if method == EXACT else find_method(method).solve(workload.classes)
     price = None if request.is_mixed else next(iter(request.prices.values()), None)

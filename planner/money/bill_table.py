@@ -108,7 +108,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
     """Return a bill as JSON has it."""
     cells, edges = bill.cells, bill.months.edges_us
     month = _month_cents(bill)
-    whole, idle = month.total(), sum(cents for key, cents in month.items() if key[2])
+    month_cents, idle = month.total(), sum(cents for key, cents in month.items() if key[2])
     has_pools = bool(bill.book.pools)
     window_h = bill.window_us / HOUR_US
     gpu_h = float(total_h([cell for cell in cells if not cell.is_idle]))
@@ -118,11 +118,11 @@ def bill_results(bill: BilledPeriod) -> BillResults:
     pool_h = sum((cell.gpu_h for cell in in_pools), ZERO)
     idle_h = sum((cell.gpu_h for cell in in_pools if cell.label is None), ZERO)
     return BillResults(
-        usd_per_month=whole / 100,
-        used_usd_per_month=(whole - idle) / 100,
+        usd_per_month=month_cents / 100,
+        used_usd_per_month=(month_cents - idle) / 100,
         idle_usd_per_month=idle / 100 if has_pools else None,
         idle_share=float(idle_h / pool_h) if pool_h else None,
-        idle_usd_share=idle / whole if has_pools and whole else None,
+        idle_usd_share=idle / month_cents if has_pools and month_cents else None,
         usd=total_cents(cells) / 100,
         idle_usd=_idle_cents(cells) / 100 if has_pools else None,
         by=",".join(bill.columns),
@@ -133,7 +133,7 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         gpu_h=gpu_h,
         mean_gpus=gpu_h / window_h,
         cluster_gpus=sum(_gpus_at_end(bill).values()) if has_pools else None,
-        groups=tuple(_groups(bill, month, whole, window_h)),
+        groups=tuple(_groups(bill, month, month_cents, window_h)),
         gpu_types=tuple(_types(bill, month, window_h)),
         months=tuple(month_rows(bill)),
         uses=tuple(_uses(bill)),
@@ -172,7 +172,9 @@ def _month_cents(bill: BilledPeriod) -> MonthCents:
     return cents
 
 
-def _groups(bill: BilledPeriod, month: MonthCents, whole: int, window_h: float) -> list[BillGroup]:
+def _groups(
+    bill: BilledPeriod, month: MonthCents, month_cents: int, window_h: float
+) -> list[BillGroup]:
     jobs: dict[str, int] = defaultdict(int)
     for (name, _), count in zip(bill.runs.labels, bill.runs.jobs.tolist(), strict=True):
         jobs[name] += count
@@ -186,7 +188,7 @@ def _groups(bill: BilledPeriod, month: MonthCents, whole: int, window_h: float) 
                 gpu_h=gpu_h,
                 jobs=0 if name == IDLE else jobs[name],
                 mean_gpus=gpu_h / window_h,
-                share=in_month / whole if whole else None,
+                share=in_month / month_cents if month_cents else None,
                 usd=total_cents(cells) / 100,
                 idle_usd=_idle_cents(cells) / 100,
                 idle_usd_per_month=paid[name, True] / 100,

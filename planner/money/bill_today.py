@@ -101,8 +101,8 @@ def at_book(trace: Trace, now: Today | None, prices: Prices) -> Today | None:
         for kind, usd in idle.items()
         if usd
     ]  # fmt: skip
-    whole = float(sum(bill.usd.values(), Fraction(0)))
-    return replace(now, gpu_types=tuple(rows), usage=_billed(now.usage, whole))
+    total_usd = float(sum(bill.usd.values(), Fraction(0)))
+    return replace(now, gpu_types=tuple(rows), usage=_billed(now.usage, total_usd))
 
 
 def groups_at_book(

@@ -123,6 +123,6 @@ def cluster_of(
     names = [kind for kind, _ in pools if kind]
     if len(names) == 1 and used == [None]:
         return {None: pools[0][1]}
-    means = match_types(names, used, "--cluster", apart=True)
+    means = match_types(names, used, "--cluster", one_type_each=True)
     type_of = {name: log_type for log_type, name in means.items() if name is not None}
     return {type_of.get(kind or "", kind): gpus for kind, gpus in pools}

@@ -54,15 +54,15 @@ def check_pools(book: Contracts, log_types: Sequence[str]) -> None:
         UsageError: the pool's name stands for several types of the log, or for one that has a name
             of its own.
     """
-    match_types([pool.gpu_type for pool in book.pools], log_types, book.option, apart=True)
+    match_types([pool.gpu_type for pool in book.pools], log_types, book.option, one_type_each=True)
     means = match_types(book.gpu_types, log_types, book.option)
     for name in dict.fromkeys(pool.gpu_type for pool in book.pools):
-        alike = [log_type for log_type in means if log_type and same_gpu(name, log_type)]
-        if alike and name not in means.values():
+        same_types = [log_type for log_type in means if log_type and same_gpu(name, log_type)]
+        if same_types and name not in means.values():
             raise UsageError(
-                f"{book.option}: {name} may be the {' or '.join(alike)} of the log, which has "
-                f"{'an entry' if len(alike) == 1 else 'entries'} of its own there\n"
-                f"  next: name the one that is meant, such as {alike[0]}"
+                f"{book.option}: {name} may be the {' or '.join(same_types)} of the log, which has "
+                f"{'an entry' if len(same_types) == 1 else 'entries'} of its own there\n"
+                f"  next: name the one that is meant, such as {same_types[0]}"
             )
 
 

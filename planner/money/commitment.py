@@ -332,7 +332,7 @@ class CommitmentPlan:
         )
 
 
-def together(plans: Iterable[CommitmentResult | None]) -> CommitmentResult | None:
+def combined(plans: Iterable[CommitmentResult | None]) -> CommitmentResult | None:
     """Return the commitments on several GPU types in one; its interval is by type."""
     each = [plan for plan in plans if plan is not None]
     if len(each) < 2:

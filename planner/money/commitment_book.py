@@ -38,7 +38,7 @@ class CommitmentBook:
         end_us: the instant, the end of the history, microseconds since 1970.
         gpu: the type of jobs that name none.
         zone: in which days begin.
-        others: of a price list, for types without a price on demand in these; None without one.
+        list_prices: for types without a price on demand in these; None without a price list.
     """
 
     prices: Sequence[CommitPrice]
@@ -47,7 +47,7 @@ class CommitmentBook:
     end_us: int = 0
     gpu: str | None = None
     zone: tzinfo = UTC
-    others: Prices | None = None
+    list_prices: Prices | None = None
 
     def chosen(
         self, gpu_types: Iterable[str | None], *, must: bool = True
@@ -186,7 +186,7 @@ class CommitmentBook:
 
     def _listed(self, gpu_type: str | None) -> Price | None:
         """Return the price of the price list; None where it has none."""
-        return None if self.others is None else self.others.get(gpu_type)
+        return None if self.list_prices is None else self.list_prices.get(gpu_type)
 
     def _price_at_end(self, gpu_type: str | None) -> DatedPrice | None:
         names = (price.gpu_type for price in self.book.prices)

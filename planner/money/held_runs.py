@@ -207,10 +207,10 @@ def months_of(period_us: tuple[int, int], zone: tzinfo) -> Months:
     first = date(at.year, at.month, 1)
     while edges[-1] < end:
         following = date(first.year + first.month // 12, first.month % 12 + 1, 1)
-        whole = midnight_us(first, zone), midnight_us(following, zone)
-        edges.append(min(whole[1], end))
+        whole_month = midnight_us(first, zone), midnight_us(following, zone)
+        edges.append(min(whole_month[1], end))
         names.append(f"{first:%Y-%m}")
-        whole_us.append(whole)
+        whole_us.append(whole_month)
         first = following
     return Months(np.array(edges, np.int64), tuple(names), tuple(whole_us))
 

@@ -81,7 +81,7 @@ class BilledInvoice:
             )
         return cls(invoice, skus, months)
 
-    def beside(self, runs: HeldRuns, book: Contracts) -> Reconciliation:
+    def reconciled_with(self, runs: HeldRuns, book: Contracts) -> Reconciliation:
         """Return the invoice beside a log. Raises `UsageError`.
 
         Args:
@@ -111,7 +111,7 @@ class BilledInvoice:
             if not book.prices_of(name)
         ]
         whole = make_contracts([*book.pools], [*book.prices, *free], option=book.option)
-        return invoice_book(self.beside(runs, whole), book, is_whole=not self.months)
+        return invoice_book(self.reconciled_with(runs, whole), book, is_whole=not self.months)
 
 
 def with_prices(book: Contracts, shown: Contracts) -> Contracts:

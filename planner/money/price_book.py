@@ -165,7 +165,7 @@ class Prices:
         The first one also holds before its date. Raises as `of`.
         """
         named = self._named(gpu_type)
-        _, usd = self._usd_given(named)
+        _, usd = self._option_usd(named)
         if usd is not None:
             return price_steps(usd, self.zone, named, self.option)
         price, dated = self.of(gpu_type), self._table_steps(named)
@@ -196,7 +196,7 @@ class Prices:
         """Return the mean price of GPU-hours by type; None where a type has no price."""
         priced = [(self.usd(gpu_type), hours) for gpu_type, hours in gpu_h.items() if hours > 0]
         if not priced:
-            every = self._given("")
+            every = self._option_price("")
             return None if every is None else every.usd_per_gpu_h
         if any(usd is None for usd, _ in priced):
             return None
@@ -253,15 +253,15 @@ class Prices:
         price = None if name is None else self.book.price_at(name, self.at_us)
         if price is not None:
             return Price(float(price.usd_per_gpu_h), name, self.book.option)
-        return self._given(gpu_type)
+        return self._option_price(gpu_type)
 
-    def _usd_given(self, gpu_type: str) -> tuple[str, float | Dated | None]:
+    def _option_usd(self, gpu_type: str) -> tuple[str, float | Dated | None]:
         """Return what ``--price`` says of a type, and the name that it says it of."""
         name = match_types(self.usd_per_gpu_h, [gpu_type], self.option)[gpu_type] or ""
         return name, self.usd_per_gpu_h.get(name)
 
-    def _given(self, gpu_type: str) -> Price | None:
-        name, usd = self._usd_given(gpu_type)
+    def _option_price(self, gpu_type: str) -> Price | None:
+        name, usd = self._option_usd(gpu_type)
         if not name and gpu_type != UNNAMED:
             name = gpu_type
         if usd is None:

@@ -256,9 +256,9 @@ def _market(
         return
     if not providers:
         alone = " and ".join(sorted({_word(kind) for _, _, kind in sources}))
-        others = gpus_offered(table, MARKET_KINDS)
-        only_of = f", only of {listed(others)}; it has" if others else ", only"
-        another = "choose another GPU with --set gpu=NAME, or " if others else ""
+        other_gpus = gpus_offered(table, MARKET_KINDS)
+        only_of = f", only of {listed(other_gpus)}; it has" if other_gpus else ", only"
+        another = "choose another GPU with --set gpu=NAME, or " if other_gpus else ""
         raise UsageError(
             f"{option_of(table)}: no offers of {gpu} on a marketplace or as spot{only_of} {alone} "
             f"prices\n  next: {another}{NO_MARKET}"
@@ -288,7 +288,7 @@ def _market(
     except ValueError as error:
         raise UsageError(f"{option_of(table)}: {error}") from error
     if ladder.price is not None:
-        _check_asked(filled, ladder.price, provider, kind, table)
+        _check_not_set(filled, ladder.price, provider, kind, table)
     elif not same_gpu(gpu, USUAL_GPU) and (
         missing := [name for name in RENTED_PRICES if name not in filled]
     ):
@@ -313,7 +313,7 @@ def _market(
         yield "the prices are of another time than the trace: they begin with it, and repeat"
 
 
-def _check_asked(
+def _check_not_set(
     filled: Mapping[str, Any], price: FloatArray, provider: str, kind: str, table: PriceTable
 ) -> None:
     """Raise `UsageError` for prices that are also set by name, or too high to add up."""

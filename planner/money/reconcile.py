@@ -206,13 +206,13 @@ def _gaps(
     """Return the days of the billing periods in which a type is not billed."""
     gaps: dict[str, list[Period]] = {}
     for gpu_type in types:
-        taken = [(p.begin_us, p.end_us) for p in periods.get(gpu_type, ())]
+        billed = [(p.begin_us, p.end_us) for p in periods.get(gpu_type, ())]
         gaps[gpu_type] = []
         last = min((begin for begin, _ in month_ends.values()), default=0)
         for month, (begin, end) in sorted(month_ends.items(), key=lambda item: item[1]):
             at = max(begin, last)
             last = max(last, end)
-            inside = [span for span in taken if span[1] > at and span[0] < end]
+            inside = [span for span in billed if span[1] > at and span[0] < end]
             for busy_begin, busy_end in [*inside, (end, end)]:
                 while at < busy_begin:
                     until = min(day_of(at)[1], busy_begin)

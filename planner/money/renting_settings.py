@@ -84,12 +84,12 @@ def offers_of(values: Mapping[str, Any]) -> tuple[float, ...]:
     prices = list(LADDER)[1:]
     least, median, most = ladder
     if not least <= median <= most:
-        others = [name for name in prices if name not in values]
+        unset = [name for name in prices if name not in values]
         raise SettingError(
             [name for name in prices if name in values],
             "the cheapest, median and most expensive offer must ascend, found "
             f"{least:g}, {median:g} and {most:g} USD per GPU-hour",
-            f"set {' and '.join(others)} too" if others else None,
+            f"set {' and '.join(unset)} too" if unset else None,
         )
     return price_ladder(number, least, median, most)
 

@@ -214,13 +214,13 @@ def _with_savings(gpu_bills: Sequence[SourceBill], market: PriceView) -> Iterato
     by_source = {
         (bill.gpu_type, f"{bill.provider}:{bill.kind}"): bill.cost_usd for bill in gpu_bills
     }
-    apart = {offer.source for offer in market.offers if offer.saving is None}
+    without_saving = {offer.source for offer in market.offers if offer.saving is None}
     for bill in gpu_bills:
         full = by_source.get((bill.gpu_type, market.references.get(bill.gpu_type, "")))
         if (
             full
             and bill.cost_usd is not None
-            and (bill.provider, bill.gpu_type, bill.kind) not in apart
+            and (bill.provider, bill.gpu_type, bill.kind) not in without_saving
         ):
             yield replace(bill, saving=1 - bill.cost_usd / full)
         else:
@@ -269,6 +269,6 @@ def _bill_notes(
             f"{1 - least.hourly_share:.0%} of the GPU-hours of {least.wanted_gpu} lie outside of "
             "the prices' time: they are billed at the mean price of each source"
         )
-    others = sorted({bill.gpu_type for bill in gpu_bills} - {least.wanted_gpu})
-    if others:
-        yield f"jobs on {least.wanted_gpu} are billed at the prices of {', '.join(others)} too"
+    other_types = sorted({bill.gpu_type for bill in gpu_bills} - {least.wanted_gpu})
+    if other_types:
+        yield f"jobs on {least.wanted_gpu} are billed at the prices of {', '.join(other_types)} too"

@@ -71,7 +71,7 @@ def assumed_law(bought: Purchase) -> str | None:
 
 
 def _uses(bought: Purchase, kind: str) -> bool:
-    return bool(bought.whole.share[bought.program.columns.of_kind(kind)].any())
+    return bool(bought.whole_nodes.share[bought.program.columns.of_kind(kind)].any())
 
 
 def _other(
@@ -86,7 +86,9 @@ def _other(
     columns = route_columns(before.jobs, before.market_of, speedup=speedup, settings=settings)
     columns = replace(columns, arrived=before.arrived, due=before.due)
     program = plan_program(columns, bought.program.limits, weights=bought.program.weights)
-    kept = _kept(program, bought.whole, _same_shares(before, columns, bought.whole.share))
+    kept = _kept(
+        program, bought.whole_nodes, _same_shares(before, columns, bought.whole_nodes.share)
+    )
     planned = best(program, bought.exact.start)
     rate = columns.rate_per_s
     times = rate[columns.class_of] * columns.time_s

@@ -115,7 +115,7 @@ def _spread(plans: list[tuple[PlanOptimum, PlanLimits]]) -> list[tuple[PlanOptim
 
 def _cheaper(bought: Purchase) -> CheaperPlan:
     columns, limits = bought.program.columns, bought.program.limits
-    assigned = assigned_jobs(columns, bought.whole.share)
+    assigned = assigned_jobs(columns, bought.whole_nodes.share)
     budget = limits.usd_per_h
     return CheaperPlan(
         slower=limits.slower,

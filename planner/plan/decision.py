@@ -181,13 +181,13 @@ def _searched(
 
 def _is_within(bought: Purchase, limit_s: float) -> bool:
     """Return whether a plan has a mean time within a bound, before and after rounding."""
-    return max(bought.exact.mean_time_s, bought.whole.mean_time_s) <= limit_s
+    return max(bought.exact.mean_time_s, bought.whole_nodes.mean_time_s) <= limit_s
 
 
 def _replayed(bought: Purchase, terms: RentingTerms) -> PlanDecision:
     columns = bought.program.columns
-    assigned = assigned_jobs(columns, bought.whole.share)
-    run = replay_plan(columns, assigned, bought.whole.committed, terms)
+    assigned = assigned_jobs(columns, bought.whole_nodes.share)
+    run = replay_plan(columns, assigned, bought.whole_nodes.committed, terms)
     return PlanDecision(bought, run)
 
 
@@ -233,7 +233,7 @@ class TargetSearch:
         Raises:
             InfeasibleError: none was found; the message has a bound that a replay met.
         """
-        least = cheapest[0].whole.committed
+        least = cheapest[0].whole_nodes.committed
         most, fastest = self._fastest(*cheapest)
         met = self._met_with(most)
         if met is None and self._meets(fastest[1]):
@@ -284,11 +284,11 @@ class TargetSearch:
                 result = self.replayed(replace(program, least_committed=floor))
             except InfeasibleError:  # over a budget
                 break
-        return np.maximum(floor, bought.whole.committed), result
+        return np.maximum(floor, bought.whole_nodes.committed), result
 
     def _covering(self, bought: Purchase, run: PlanRun) -> FloatArray:
         """Return commitments with what a replay rents at most, as far as a cap lets them."""
-        covering = bought.whole.committed.copy()
+        covering = bought.whole_nodes.committed.copy()
         for number, (market, of) in enumerate(
             zip(self.program.columns.markets, run.types, strict=True)
         ):

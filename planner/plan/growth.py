@@ -81,16 +81,16 @@ def plan_growths(bought: Purchase, growths: tuple[float, ...]) -> tuple[PlanGrow
     """
     program = bought.free
     if program.limits.usd_per_h is not None:
-        mean_time_s = bought.whole.mean_time_s * (1 + SLACK_OF_TIME)
+        mean_time_s = bought.whole_nodes.mean_time_s * (1 + SLACK_OF_TIME)
         program = program.under(usd_per_h=None, mean_time_s=mean_time_s)
     return tuple(_growth(bought, grown(program, growth), growth) for growth in growths)
 
 
 def _growth(bought: Purchase, program: PlanProgram, growth: float) -> PlanGrowth:
-    kept = best(program, bought.exact.start, committed=bought.whole.committed)
+    kept = best(program, bought.exact.start, committed=bought.whole_nodes.committed)
     free: PlanOptimum | None
     try:
-        free = purchase(program, (bought.exact if kept is None else kept).start).whole
+        free = purchase(program, (bought.exact if kept is None else kept).start).whole_nodes
     except InfeasibleError:
         free = None
     if kept is not None and (free is None or kept.usd_per_h < free.usd_per_h):

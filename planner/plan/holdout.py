@@ -178,7 +178,7 @@ def hold_out(
     program = plan_program(fit, _limits(limits, target, fit.now_s))
     later = later_part(columns, cut_s)
     decision = decide(program, terms, target, old)
-    run, plan = _tried(columns, decision, part)
+    run, plan = _replayed_holdout(columns, decision, part)
     limit_s = None if target is None else target.limit(later.now_s)
     lever, one_lever = _one_lever(columns, decision, target, part)
     planned = ~columns.jobs.is_deferred
@@ -209,7 +209,7 @@ def hold_out(
 
 def _capped_share(decision: PlanDecision) -> float | None:
     """Return what a replay under a cap costs over the program; None where no cap holds."""
-    columns, whole = decision.run.columns, decision.bought.whole
+    columns, whole = decision.run.columns, decision.bought.whole_nodes
     part = TimePart(0.0, columns.bins.window_s)
     usd = assigned_usd_per_h(columns, decision.run.assigned, whole.committed, part) * MONTH_H
     return decision.run.usd_per_month() / usd if decision.is_capped and usd > 0 else None
@@ -245,7 +245,7 @@ def later_part(columns: RouteColumns, begin_s: float) -> RouteColumns:
     return replace(columns, classes=tuple(classes), time_s=time_s, spot_gpu_s=spot_gpu_s)
 
 
-def _tried(
+def _replayed_holdout(
     columns: RouteColumns, decision: PlanDecision, part: TimePart
 ) -> tuple[PlanRun, HeldOutPlan]:
     """Return the replay of a plan of the first jobs on all of them, and what the rest came to."""
@@ -263,8 +263,8 @@ def _tried(
         routes=fit.routes,
         class_of=fit.class_of,
     )
-    assigned = assigned_jobs(joined, bought.whole.share)
-    bought_gpus = dict(zip(fit.types, bought.whole.committed.tolist(), strict=True))
+    assigned = assigned_jobs(joined, bought.whole_nodes.share)
+    bought_gpus = dict(zip(fit.types, bought.whole_nodes.committed.tolist(), strict=True))
     committed = np.array([bought_gpus.get(gpu_type, 0.0) for gpu_type in columns.types])
     run = replay_plan(joined, assigned, committed, decision.run.terms, caps=decision.run.caps)
     program_usd = assigned_usd_per_h(joined, assigned, committed, part) * MONTH_H
@@ -283,7 +283,7 @@ def _one_lever(
     program = (decision.anew or decision.bought).program
     levers = levers_of(program)
     if len(levers) == 1 and decision.kept is None:
-        return levers[0], _tried(columns, decision, part)[1]
+        return levers[0], _replayed_holdout(columns, decision, part)[1]
     at_once = without_deferral(program)
     has_waits = target is not None and not target.is_of_waits  # they change what a plan costs
     plans: list[tuple[float, str, PlanProgram, PlanDecision | None]] = []
@@ -294,13 +294,13 @@ def _one_lever(
             plan = purchase(alone) if decided is None else decided.bought
         except InfeasibleError:
             continue
-        plans.append((plan.whole.usd_per_h, lever, alone, decided))
+        plans.append((plan.whole_nodes.usd_per_h, lever, alone, decided))
     for _, lever, alone, decided in sorted(plans, key=lambda plan: plan[0]):
         try:
             decided = decided or decide(alone, decision.run.terms, target)
         except InfeasibleError:
             continue
-        return lever, _tried(columns, decided, part)[1]
+        return lever, _replayed_holdout(columns, decided, part)[1]
     return None, None
 
 
@@ -311,9 +311,9 @@ def _hindsight(later: RouteColumns, limits: PlanLimits, part: TimePart) -> HeldO
         bought = purchase(program)
     except InfeasibleError:
         return None
-    usd = bought.whole.usd_per_h * MONTH_H
+    usd = bought.whole_nodes.usd_per_h * MONTH_H
     committed = float(bought.all_committed.sum())
-    return HeldOutCost(usd, committed, bought.whole.mean_time_s, None)
+    return HeldOutCost(usd, committed, bought.whole_nodes.mean_time_s, None)
 
 
 def _today(columns: RouteColumns, part: TimePart) -> HeldOutCost:

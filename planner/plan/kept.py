@@ -142,7 +142,10 @@ def keep_plan(anew: Purchase, old: OldPlan) -> tuple[Purchase, KeptPlan]:
         InfeasibleError: no plan meets the limits.
     """
     program = anew.program
-    items = [*_commitments(program, old, anew.whole), *_routes(program, old, anew.whole.share)]
+    items = [
+        *_commitments(program, old, anew.whole_nodes),
+        *_routes(program, old, anew.whole_nodes.share),
+    ]
     free = _value(program, anew.exact)
     kept = _decide(program, items, anew.exact, free, old.hysteresis * free)
     try:
@@ -155,7 +158,7 @@ def keep_plan(anew: Purchase, old: OldPlan) -> tuple[Purchase, KeptPlan]:
         bought = purchase(kept, anew.exact.start)
     is_for_time = program.limits.usd_per_h is not None
     labels = {each.key for each in program.columns.classes}
-    loss = max(0.0, _value(kept, bought.whole) - _value(program, anew.whole))
+    loss = max(0.0, _value(kept, bought.whole_nodes) - _value(program, anew.whole_nodes))
     ranked = sorted(items, key=lambda item: (item.is_kept, -(item.worth or 0.0)))
     return (
         _as_offered(program, bought),
@@ -177,7 +180,8 @@ def _as_offered(program: PlanProgram, bought: Purchase) -> Purchase:
     before, markets = bought.program.columns.markets, program.columns.markets
     more = np.array([now.held - then.held for now, then in zip(before, markets, strict=True)])
     exact, whole = (
-        replace(plan, committed=plan.committed + more) for plan in (bought.exact, bought.whole)
+        replace(plan, committed=plan.committed + more)
+        for plan in (bought.exact, bought.whole_nodes)
     )
     offered = replace(bought.program, columns=program.columns)
     return Purchase(offered, exact, whole, is_kept=True)
@@ -202,23 +206,23 @@ def _decide(
     if any(item.kind == COMMITTED for item in same):  # the plan anew is in whole nodes
         value = solve(kept) or free
     base = value
-    others = [item for item in items if not item.is_same and not item.reason]
-    together = solve(_fixed(kept, others))
-    if together is None:
-        for item in others:
+    undecided = [item for item in items if not item.is_same and not item.reason]
+    with_all = solve(_fixed(kept, undecided))
+    if with_all is None:
+        for item in undecided:
             if solve(item.fix(kept)) is None:
                 _loosen(item)
-        together = solve(_fixed(kept, others))
-    all_stay = together is not None and together - base <= most + _rounding(free)
-    for item in others:
+        with_all = solve(_fixed(kept, undecided))
+    all_stay = with_all is not None and with_all - base <= most + _rounding(free)
+    for item in undecided:
         fixed = solve(item.fix(kept))
         if fixed is None:
             item.reason = BREAKS
         else:
             item.worth, item.is_kept = max(0.0, fixed - base), all_stay
-    if together is not None and all_stay:
-        return _fixed(kept, others)
-    possible = [item for item in others if not item.reason]
+    if with_all is not None and all_stay:
+        return _fixed(kept, undecided)
+    possible = [item for item in undecided if not item.reason]
     for item in sorted(possible, key=lambda item: item.worth or 0.0):
         with_item = item.fix(kept)
         fixed = solve(with_item)
@@ -344,12 +348,12 @@ def _shown(item: _ComparedItem, plan: Purchase) -> PlanItem:
     """Return an item as people see it, with its new value in a plan."""
     columns, number = plan.program.columns, item.number
     if item.kind == COMMITTED:
-        gpus = columns.markets[number].held + float(plan.whole.committed[number])
+        gpus = columns.markets[number].held + float(plan.whole_nodes.committed[number])
         name, gpu_type, bucket = "", columns.types[number], ""
         new = f"{gpus:,.10g} GPUs"
     else:
         name, gpu_type, bucket = columns.classes[number].key
-        share = shares_of(columns, plan.whole.share)
+        share = shares_of(columns, plan.whole_nodes.share)
         rows = np.flatnonzero((columns.class_of == number) & (share > 0))
         new = _routes_text({columns.routes[row].name: float(share[row]) for row in rows})
     is_for_time, worth = plan.program.limits.usd_per_h is not None, item.worth

@@ -65,8 +65,8 @@ def lending_of(plan: Purchase, usd_per_gpu_h: float) -> PlanLending:
     """Return what lending idle GPUs of a plan brings at a price per GPU-hour."""
     program = plan.program
     columns = program.columns
-    pools = plan.whole.committed + program.owned
-    held = program.demand(plan.whole.share) + plan.whole.deferred
+    pools = plan.whole_nodes.committed + program.owned
+    held = program.demand(plan.whole_nodes.share) + plan.whole_nodes.deferred
     types = []
     for number, name in enumerate(columns.types):
         pool = float(pools[number])
@@ -75,7 +75,7 @@ def lending_of(plan: Purchase, usd_per_gpu_h: float) -> PlanLending:
         used = np.minimum(held[number], pool)
         by_hour = _by_hour(program, held[number])
         lent, foreseen = (
-            _lent(program, used, pool, _free(program, by_hour, pool, forecast))
+            _mean_lent(program, used, pool, _free(program, by_hour, pool, forecast))
             for forecast in (FORECAST, EXACT)
         )
         usd = lent * usd_per_gpu_h * MONTH_H
@@ -119,7 +119,7 @@ def _free(program: PlanProgram, demand: FloatArray, pool: float, forecast: str) 
     return result
 
 
-def _lent(program: PlanProgram, used: FloatArray, pool: float, free: FloatArray) -> float:
+def _mean_lent(program: PlanProgram, used: FloatArray, pool: float, free: FloatArray) -> float:
     """Return the mean GPUs lent: whole GPUs up to the quota, and never more than are idle."""
     hour = _hour_of_bin(program)[0].astype(np.int64)
     return float(np.floor(np.minimum(free[hour], pool - used) + ROUNDING).mean())

@@ -145,18 +145,18 @@ def lever_worths(bought: Purchase, recorded: Purchase | None = None) -> tuple[Le
     levers, at_once = levers_of(program), without_deferral(program)
     usd_of: dict[frozenset[str], float | None] = {}
     if recorded is not None:
-        usd_of[frozenset({COMMITMENT})] = recorded.whole.usd_per_h * MONTH_H
+        usd_of[frozenset({COMMITMENT})] = recorded.whole_nodes.usd_per_h * MONTH_H
 
     def usd(chosen: Collection[str], start: ProgramStart | None = None) -> float | None:
         key = frozenset(chosen)
         if key not in usd_of:
             plan = bought_with(program, chosen, at_once, start)
-            usd_of[key] = None if plan is None else plan.whole.usd_per_h * MONTH_H
+            usd_of[key] = None if plan is None else plan.whole_nodes.usd_per_h * MONTH_H
         return usd_of[key]
 
     def without(name: str) -> float | None:
-        others = [other for other in levers if other != name]
+        other_levers = [other for other in levers if other != name]
         is_alike = name != DEFERRAL
-        return usd(others, bought.exact.start if is_alike else None)
+        return usd(other_levers, bought.exact.start if is_alike else None)
 
     return tuple(LeverWorth(name, usd({name}), without(name)) for name in levers)

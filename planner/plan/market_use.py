@@ -61,7 +61,7 @@ def market_uses(
         deferred_may_stop: deferred work stops and goes on, in the mean of each bin, as in the
             program.
     """
-    columns, plan = bought.program.columns, bought.whole
+    columns, plan = bought.program.columns, bought.whole_nodes
     uses: list[MarketUse] = []
     window_s, jobs = columns.bins.window_s, columns.jobs
     bin_edges = columns.bins.edges_s
@@ -255,7 +255,7 @@ def cost_steps(
         run: the replay; None where the plan cannot be replayed.
         drains: whether what is paid after the window counts, until the last job ends.
     """
-    columns, whole = bought.program.columns, bought.whole
+    columns, whole = bought.program.columns, bought.whole_nodes
     usd = {"program": bought.exact.usd_per_h * MONTH_H, "whole_nodes": whole.usd_per_h * MONTH_H}
     through = usd_of(bought, assigned)
     usd["single_jobs"] = through

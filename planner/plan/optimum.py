@@ -319,7 +319,7 @@ class _ProgramRows:
                 self.in_groups[number] = deferred[number]
         return deferred
 
-    def sides(self, answer: PlanOptimum) -> tuple[FloatArray, FloatArray]:
+    def above_paid(self, answer: PlanOptimum) -> tuple[FloatArray, FloatArray]:
         """Return the GPUs above those owned and committed by type and bin, and what counts as 0."""
         held = self.plan.demand(answer.share) + answer.deferred
         paid = (answer.committed + self.plan.owned)[:, None]
@@ -327,13 +327,13 @@ class _ProgramRows:
 
     def lacks(self, answer: PlanOptimum) -> bool:
         """Return whether GPUs are missing that cannot be rented."""
-        above, rounding = self.sides(answer)
+        above, rounding = self.above_paid(answer)
         alone = [market.on_demand_usd is None for market in self.markets]
         return bool((above > rounding)[alone].any())
 
     def finer(self, answer: PlanOptimum) -> tuple[BinGroups, ...]:
         """Return the groups, split where they have bins on both sides; else the same object."""
-        above, rounding = self.sides(answer)
+        above, rounding = self.above_paid(answer)
         counts = self.plan.weights > 0
         finer = []
         for number, groups in enumerate(self.groups):

@@ -48,7 +48,7 @@ def prices_over_time(bought: Purchase) -> tuple[PricesOverTime, ...]:
     GPUs are those of the plan in whole nodes, by shares of classes. Prices are those before
     rounding, whose mean over time is the price of the commitment.
     """
-    program, plan = bought.program, bought.whole
+    program, plan = bought.program, bought.whole_nodes
     columns = program.columns
     pool = program.demand(plan.share) + plan.deferred
     rented = rented_gpus(program, plan)
@@ -87,7 +87,7 @@ def typical_week(series: tuple[PricesOverTime, ...]) -> tuple[int, int]:
     if weeks == 0:
         return 0, bins
     edges = [round(week * WEEK_S / bin_s) for week in range(weeks + 1)]
-    apart = np.zeros(weeks)
+    distance = np.zeros(weeks)
     for row in series:
         for values in (row.on_demand_gpus, row.price_usd):
             mean = float(values.mean())
@@ -96,6 +96,6 @@ def typical_week(series: tuple[PricesOverTime, ...]) -> tuple[int, int]:
                 for first, last in pairwise(edges)
             ]
             if mean > 0:
-                apart += np.abs(np.array(means) / mean - 1)
-    week = int(apart.argmin())
+                distance += np.abs(np.array(means) / mean - 1)
+    week = int(distance.argmin())
     return edges[week], max(edges[week + 1], edges[week] + 1)

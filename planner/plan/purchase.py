@@ -27,13 +27,13 @@ class Purchase:
     Attributes:
         program: that was solved.
         exact: its optimum, with fractions of nodes.
-        whole: the optimum with commitments in whole nodes.
+        whole_nodes: the optimum with commitments in whole nodes.
         is_kept: whether it stays with an older plan, which fixes commitments and shares.
     """
 
     program: PlanProgram
     exact: PlanOptimum
-    whole: PlanOptimum
+    whole_nodes: PlanOptimum
     is_kept: bool = False
 
     @property
@@ -44,7 +44,7 @@ class Purchase:
     @property
     def all_committed(self) -> FloatArray:
         """GPUs committed to by type, with those of commitments that were made before."""
-        return self.program.held + self.whole.committed
+        return self.program.held + self.whole_nodes.committed
 
 
 def purchase(program: PlanProgram, start: ProgramStart | None = None) -> Purchase:
@@ -144,4 +144,4 @@ def _is_better(program: PlanProgram, down: PlanOptimum, up: PlanOptimum) -> bool
 def gap_share(bought: Purchase) -> float:
     """Return how much whole nodes cost over the program's value, as a share of it."""
     value = bought.exact.usd_per_h
-    return bought.whole.usd_per_h / value - 1 if value > 0 else 0.0
+    return bought.whole_nodes.usd_per_h / value - 1 if value > 0 else 0.0

@@ -119,12 +119,12 @@ def _of_steps(
     repeats = steps.start_us[0] > begin_us or steps.end_us[-1] < begin_us + window_s * MICROS
     if repeats:
         end_s = np.cumsum(lasting_s)
-        gone_s = _gone(end_s - lasting_s, end_s, is_available)
+        gone_s = _unavailable(end_s - lasting_s, end_s, is_available)
         rounds = ceil(until_s / known_s)
         gone_s = np.concatenate([gone_s + number * known_s for number in range(rounds)])
     else:
         begin_s, end_s = ((us - begin_us) / MICROS for us in (steps.start_us, steps.end_us))
-        gone_s = _gone(begin_s, end_s, is_available)
+        gone_s = _unavailable(begin_s, end_s, is_available)
     return SpotRecord(
         source=_name(steps),
         file=file,
@@ -136,19 +136,19 @@ def _of_steps(
     )
 
 
-def _gone(begin_s: FloatArray, end_s: FloatArray, is_available: BoolArray) -> FloatArray:
+def _unavailable(begin_s: FloatArray, end_s: FloatArray, is_available: BoolArray) -> FloatArray:
     return np.stack([begin_s, end_s], axis=1)[~is_available & (end_s > 0)].clip(min=0.0)
 
 
 def joined(stretches: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
     """Return stretches of time in order, those that touch or overlap as one."""
-    apart: list[tuple[float, float]] = []
+    spells: list[tuple[float, float]] = []
     for begin_s, end_s in sorted((float(begin), float(end)) for begin, end in stretches):
-        if apart and begin_s <= apart[-1][1]:
-            apart[-1] = (apart[-1][0], max(apart[-1][1], end_s))
+        if spells and begin_s <= spells[-1][1]:
+            spells[-1] = (spells[-1][0], max(spells[-1][1], end_s))
         else:
-            apart.append((begin_s, end_s))
-    return tuple(apart)
+            spells.append((begin_s, end_s))
+    return tuple(spells)
 
 
 def losses_per_s(records: Sequence[SpotRecord]) -> float:

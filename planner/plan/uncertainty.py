@@ -212,7 +212,7 @@ def _planned(
     Dollars are NaN where they are unknown. None where no plan meets the limits.
     """
     program = reweighted(bought.program, weights, block)
-    kept = bought.whole.committed if bought.is_kept else None
+    kept = bought.whole_nodes.committed if bought.is_kept else None
     plan = free = best(program, bought.exact.start, committed=kept)
     if bought.is_kept:
         free = best(reweighted(bought.free, weights, block), bought.exact.start)
@@ -232,11 +232,11 @@ def _ratio(usd: float | None, other: float) -> float:
     return usd / other if usd and other and not isnan(other) else 1.0
 
 
-def _saving(usd: FloatArray, others: FloatArray) -> PlanRange | None:
+def _saving(usd: FloatArray, other_usd: FloatArray) -> PlanRange | None:
     """Return the interval of a saving over other dollars; None where any are unknown or nothing."""
-    if np.isnan(others).any() or not others.all():
+    if np.isnan(other_usd).any() or not other_usd.all():
         return None
-    return PlanRange(*_ends(1 - usd / others))
+    return PlanRange(*_ends(1 - usd / other_usd))
 
 
 def _ends(values: FloatArray) -> tuple[float, float]:

@@ -57,7 +57,7 @@ class ClassUses:
 def class_uses(plan: Purchase) -> ClassUses:
     """Return what the classes of a plan hold, in the markets that they use."""
     columns = plan.program.columns
-    share = shares_of(columns, plan.whole.share)
+    share = shares_of(columns, plan.whole_nodes.share)
     uses: dict[tuple[str, str, str, str], FloatArray] = {}
     for number, planned in enumerate(columns.classes):
         of_class = columns.class_of == number
@@ -66,7 +66,7 @@ def class_uses(plan: Purchase) -> ClassUses:
             rows = of_class & columns.of_kind(market)
             uses[*planned.key, market] = (share * rows) @ columns.outside_gpus
     held = {key: gpus for key, gpus in uses.items() if np.any(gpus > 0)}
-    return ClassUses(held, container_peaks(columns, assigned_jobs(columns, plan.whole.share)))
+    return ClassUses(held, container_peaks(columns, assigned_jobs(columns, plan.whole_nodes.share)))
 
 
 def market_of(route: JobRoute) -> str:
@@ -112,14 +112,14 @@ def plain_names(names: Iterable[str], empty: str) -> dict[str, str]:
         names: each once.
         empty: for a name that has none of them.
     """
-    taken: set[str] = set()
+    used: set[str] = set()
     plain: dict[str, str] = {}
     for name in names:
         base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MOST_CHARACTERS].strip("-")
         base = base or empty
         text, count = base, 2
-        while text in taken:
+        while text in used:
             text, count = f"{base}-{count}", count + 1
-        taken.add(text)
+        used.add(text)
         plain[name] = text
     return plain

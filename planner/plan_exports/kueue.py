@@ -42,7 +42,7 @@ def kueue_objects(plan: PlanFile, uses: ClassUses) -> list[dict[str, Any]]:
     peak = {(each.gpu_type, each.name): each.peak_gpus for each in plan.market}
     flavors: dict[str, dict[str, str]] = {}
     quotas: dict[str, dict[str, int]] = {label: {} for label in labels}
-    others: dict[str, dict[str, int]] = {}
+    flavors_of_queue: dict[str, dict[str, int]] = {}
     for each in plan.types:
         held = {
             market: {
@@ -73,7 +73,7 @@ def kueue_objects(plan: PlanFile, uses: ClassUses) -> list[dict[str, Any]]:
                 if market in (POOL, ON_DEMAND):
                     quotas[label][flavor] = count
                 elif count:
-                    others.setdefault(f"{labels[label]}-{market}", {})[flavor] = count
+                    flavors_of_queue.setdefault(f"{labels[label]}-{market}", {})[flavor] = count
     objects = [
         _object("ResourceFlavor", name, {"nodeLabels": node_labels})
         for name, node_labels in flavors.items()
@@ -87,8 +87,8 @@ def kueue_objects(plan: PlanFile, uses: ClassUses) -> list[dict[str, Any]]:
             objects += _queue(name, name, quotas[label], COHORT)
         for market in (SPOT, CONTAINERS):
             queue = f"{name}-{market}"
-            if queue in others:
-                objects += _queue(queue, name, others[queue], None)
+            if queue in flavors_of_queue:
+                objects += _queue(queue, name, flavors_of_queue[queue], None)
     return objects
 
 

@@ -51,13 +51,13 @@ def partitions_of(
     parts = []
     for each in plan.types:
         name = names[each.name]
-        standing = _whole(each.owned + plan.bought(each.name))
-        rented = _whole(peak.get((each.name, "on_demand"), 0.0))
+        standing = _whole_gpus(each.owned + plan.bought(each.name))
+        rented = _whole_gpus(peak.get((each.name, "on_demand"), 0.0))
         partitions = []
         if standing + rented:
             about = f"{standing} owned or committed, up to {rented} on demand"
             partitions.append(SlurmPartition(name, standing + rented, standing, None, FIRST, about))
-        spot = _whole(peak.get((each.name, SPOT), 0.0))
+        spot = _whole_gpus(peak.get((each.name, SPOT), 0.0))
         if spot:
             partitions.append(
                 SlurmPartition(f"{name}-spot", spot, 0, None, LATER, "spot, may be lost")
@@ -75,7 +75,7 @@ def _containers(of_type: PlanType, name: str, uses: ClassUses) -> Iterator[Slurm
         minutes = None if leave_s == inf else ceil(leave_s / MINUTE_S)
         tier = "containers" if minutes is None else f"containers-{minutes}m"
         about = "containers" if minutes is None else f"containers, left after {minutes} min"
-        yield SlurmPartition(f"{name}-{tier}", max(1, _whole(gpus)), 0, minutes, FIRST, about)
+        yield SlurmPartition(f"{name}-{tier}", max(1, _whole_gpus(gpus)), 0, minutes, FIRST, about)
 
 
 def slurm_conf(plan: PlanFile, uses: ClassUses) -> str:
@@ -135,7 +135,7 @@ def _wall(minutes: int) -> str:
     return f"{days}-{hours:02}:{rest:02}:00" if days else f"{hours:02}:{rest:02}:00"
 
 
-def _whole(gpus: float) -> int:
+def _whole_gpus(gpus: float) -> int:
     return ceil(gpus - ROUNDING)
 
 

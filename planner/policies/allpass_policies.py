@@ -73,7 +73,7 @@ class AllpassVariant:
         source: where it comes from.
         fixed: the settings of Allpass that make it, by name; they cannot be set.
         unused: settings of Allpass that would change nothing.
-        own: settings that Allpass does not offer.
+        added: settings that Allpass does not offer.
         usual: defaults other than those of Allpass.
         hidden: results that say nothing of it.
     """
@@ -82,7 +82,7 @@ class AllpassVariant:
     source: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
     unused: frozenset[str] = frozenset()
-    own: Mapping[str, Setting] = field(default_factory=dict)
+    added: Mapping[str, Setting] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ class AllpassVariant:
     def settings(self) -> dict[str, Setting]:
         """What may be set, by name."""
         kept = {k: v for k, v in SETTINGS.items() if k not in self.unused}
-        return with_defaults(kept | dict(self.own), self.usual)
+        return with_defaults(kept | dict(self.added), self.usual)
 
     @property
     def has_containers(self) -> bool:
@@ -130,7 +130,7 @@ VARIANTS: dict[str, AllpassVariant] = {
         fixed=WITHOUT_CONTAINERS
         | {"scaling": "utilization", "scale_out": "queue", "window_s": 60.0},
         unused=LEAVING | CONTAINERS | DEMAND,
-        own=HPA,
+        added=HPA,
         usual={"tick_s": 15.0, "queue_order": "submission"},
         hidden=OF_CONTAINERS,
     ),
@@ -163,7 +163,7 @@ def simulate(
             return times
         return {**times, "start_s": jobs.workload.submit_us / MICROS + times["queue_s"]}
 
-    shown = simulation.settings | {name: getattr(parameters, name) for name in variant.own}
+    shown = simulation.settings | {name: getattr(parameters, name) for name in variant.added}
     measured = simulation.measured.items()
     return replace(
         simulation,

@@ -182,5 +182,5 @@ def _mean_s(micros: Any) -> float:
     return float(micros.mean() / MICROS)
 
 
-def _share(part: Any, whole: Any) -> float | None:
-    return float(part / whole) if whole else None
+def _share(part: Any, total: Any) -> float | None:
+    return float(part / total) if total else None

@@ -84,7 +84,7 @@ def sized_cluster(
     cluster, notes = cluster_of(pool or GpuPool(1)), tuple[str, ...]()
     each = cluster.gpus_per_node
     if pool is None or pool.gpus is None:
-        with _replayable(settings.given):
+        with _replayable(settings.typed):
             cluster = replace(cluster, gpus=enough_gpus(jobs.workload, cluster))
         nodes = f"the fewest nodes of {each} on which no job waits or is stopped"
         notes = (size_note(cluster.gpus, nodes) if each else size_note(cluster.gpus),)

@@ -91,17 +91,17 @@ class ReplaySettings:
 
     Attributes:
         policy: its name.
-        known: settings that the policy has.
+        declared: settings that the policy has.
         values: the value of every setting.
-        given: what was set.
+        typed: what was set.
         usd_per_gpu_h: price of every GPU; None where they are rented.
         rented: offers, prices and billing, where they are.
     """
 
     policy: str
-    known: Mapping[str, Setting]
+    declared: Mapping[str, Setting]
     values: Mapping[str, Any]
-    given: Mapping[str, Any]
+    typed: Mapping[str, Any]
     usd_per_gpu_h: float | None
     rented: RentalTerms
 
@@ -112,7 +112,7 @@ class ReplaySettings:
 
     def shown(self, size: Mapping[str, Any]) -> dict[str, Any]:
         """Return the effective value of every setting that counts; ``size`` says that of some."""
-        plain = set(self.known) - OF_PRICES.keys() - RENTED.keys()
+        plain = set(self.declared) - OF_PRICES.keys() - RENTED.keys()
         kept = {name: value for name, value in self.values.items() if name in plain}
         if self.usd_per_gpu_h is not None:
             return {**kept, **size}
@@ -123,7 +123,7 @@ class ReplaySettings:
         """What to say of settings that change nothing."""
         if self.usd_per_gpu_h is None:
             return idle_of_market(self.rented)
-        offered = [name for name in RENTED if name in self.given]
+        offered = [name for name in RENTED if name in self.typed]
         if not offered:
             return ()
         return (f"usd_per_gpu_h is the whole price, so {', '.join(offered)} has no effect",)
@@ -171,7 +171,7 @@ class ClusterReplay:
         is_rescaled: as `Simulation` has it.
         measured: makes more numbers, given the bill.
         notes: what a reader must know, besides what is said of prices.
-        loses_work, loop, apart, site_gpus: as `Simulation` has them.
+        loses_work, loop, gpus_by_type, site_gpus: as `Simulation` has them.
         columns, timeline, lines: as `Simulation` has them; None for GPUs in use and jobs waiting.
     """
 
@@ -183,7 +183,7 @@ class ClusterReplay:
     notes: tuple[str, ...] = ()
     loses_work: bool = False
     loop: str = ""
-    apart: Mapping[str, int] = field(default_factory=dict)
+    gpus_by_type: Mapping[str, int] = field(default_factory=dict)
     site_gpus: int | None = None
     columns: Callable[[], Mapping[str, Any]] = dict
     timeline: Callable[[], pl.DataFrame] | None = None
@@ -210,7 +210,7 @@ def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -
         is_rescaled=replay.is_rescaled,
         loses_work=replay.loses_work,
         loop=replay.loop,
-        apart=replay.apart,
+        gpus_by_type=replay.gpus_by_type,
         site_gpus=replay.site_gpus,
     )
 
@@ -233,19 +233,19 @@ def bill_of(
             conventional += float(rent.billed_usd[rent.offers :].sum())
             metered += float(rent.metered_usd.sum())
         parts = {"marketplace": marketplace, "conventional": conventional}
-        whole, mean_usd = marketplace + conventional, metered / gpu_h if gpu_h else None
+        total_usd, mean_usd = marketplace + conventional, metered / gpu_h if gpu_h else None
     else:
-        whole = gpu_h * mean_usd
+        total_usd = gpu_h * mean_usd
 
     def jobs_usd() -> FloatArray:
         """Return shares by the GPU time that jobs held: idle GPUs are thus paid by all."""
         held = run.held_gpu_us
         if not held.any():
             held = jobs.workload.gpus.astype(np.float64)
-        shares: FloatArray = whole * held / held.sum()
+        shares: FloatArray = total_usd * held / held.sum()
         return shares
 
-    return RunBill(whole, leases.gpu_us, jobs_usd, mean_usd, parts)
+    return RunBill(total_usd, leases.gpu_us, jobs_usd, mean_usd, parts)
 
 
 def _cluster_results(run: Run, bill: RunBill) -> ClusterResults:

@@ -66,7 +66,7 @@ def kueue_replay(
             measured=quota.lost_work,
             loses_work=True,
             loop="".join(loop),
-            apart=queued.apart,
+            gpus_by_type=queued.gpus_by_type,
             site_gpus=model.gpus,
         ),
     )
@@ -114,7 +114,7 @@ def kai_replay(
     names = jobs.job_id
     quota = ReplayedQuota(jobs.workload, run, model.gpus, run.gpus)
     loop = loop_notes(run, names.to_list(), run.nodes)
-    told = np.array([queue.name for queue in model.site.queues], object)[gangs.queue]
+    queue_names = np.array([queue.name for queue in model.site.queues], object)[gangs.queue]
     return replayed(
         jobs,
         settings,
@@ -129,7 +129,7 @@ def kai_replay(
                 *unfinished_notes(run.unfinished, names.to_list()),
                 NOT_MODELED,
             ),
-            columns=lambda: {"queue": told.tolist()},
+            columns=lambda: {"queue": queue_names.tolist()},
             measured=quota.lost_work,
             loses_work=True,
             loop="".join(loop),

@@ -187,7 +187,7 @@ def _simulate(
             size=scaled.size_shown(),
             is_standing=policy.baseline is not None and policy.baseline.is_standing,
             is_rescaled=True,
-            notes=(*notes, *model.notes, *_assumed(model, policy, settings.given)),
+            notes=(*notes, *model.notes, *_assumed(model, policy, settings.typed)),
         ),
     )
 

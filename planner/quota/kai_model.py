@@ -75,8 +75,8 @@ def kai_model(document: QuotaDocument, gpus_per_node: int = USUAL_NODE) -> KaiMo
                 document.path, "has no nodes, and no quota of GPUs", expected="Nodes with GPUs",
                 hint="kubectl get queues.scheduling.run.ai,nodes -o json > kai.json",
             )  # fmt: skip
-        whole, rest = divmod(total, gpus_per_node)
-        sizes = (gpus_per_node,) * whole + ((rest,) if rest else ())
+        full_nodes, rest = divmod(total, gpus_per_node)
+        sizes = (gpus_per_node,) * full_nodes + ((rest,) if rest else ())
         notes.append(
             f"the site tells no nodes: {total} GPUs, those of the quotas, are assumed to stand in "
             f"nodes of {gpus_per_node}"
@@ -118,7 +118,7 @@ def _own_queues(document: QuotaDocument) -> list[KaiQueue]:
     def number(value: Fraction | None) -> float:
         return UNLIMITED if value is None else float(value)
 
-    def whole(time: Seconds | None) -> int | None:
+    def whole_seconds(time: Seconds | None) -> int | None:
         return None if time is None else math.ceil(time.value)
 
     return [
@@ -129,8 +129,8 @@ def _own_queues(document: QuotaDocument) -> list[KaiQueue]:
             number(queue.resources.gpu.quota.value),
             number(queue.resources.gpu.limit.value),
             float(queue.resources.gpu.overQuotaWeight.value),
-            preempt_min_runtime=whole(queue.preemptMinRuntime),
-            reclaim_min_runtime=whole(queue.reclaimMinRuntime),
+            preempt_min_runtime=whole_seconds(queue.preemptMinRuntime),
+            reclaim_min_runtime=whole_seconds(queue.reclaimMinRuntime),
         )
         for name, queue in sorted(document.settings.kaiqueue.items())
     ]

@@ -254,13 +254,13 @@ def _groups(groups: Iterable[ResourceGroup]) -> tuple[tuple[QuotaFlavor, ...], .
 
 
 def _quota(resource: ResourceQuota) -> Quota:
-    def whole(amount: Amount | None) -> int | None:
+    def whole_units(amount: Amount | None) -> int | None:
         if amount is None:
             return None
         return units(amount.value, resource.name, rounds_up=False)
 
     return Quota(
-        whole(resource.nominalQuota) or 0,
-        whole(resource.borrowingLimit),
-        whole(resource.lendingLimit),
+        whole_units(resource.nominalQuota) or 0,
+        whole_units(resource.borrowingLimit),
+        whole_units(resource.lendingLimit),
     )

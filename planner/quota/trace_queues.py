@@ -40,7 +40,7 @@ class QueuedJobs:
         gpus: GPUs of each.
         never: jobs that no quota of their queue could hold.
         notes: what was assumed, one sentence each.
-        apart: GPUs of each GPU type that jobs keep to, of a site of several; else empty.
+        gpus_by_type: GPUs of each GPU type that jobs keep to, of a site of several; else empty.
         usable_gpus: GPUs of the quotas of all flavors that a job may run on.
     """
 
@@ -48,7 +48,7 @@ class QueuedJobs:
     gpus: IntArray
     never: BoolArray
     notes: tuple[str, ...]
-    apart: Mapping[str, int]
+    gpus_by_type: Mapping[str, int]
     usable_gpus: int
 
 
@@ -106,12 +106,12 @@ def queued_jobs(jobs: TraceJobs, model: QuotaModel, *, any_type: bool = False) -
         np.arange(work.size), tuple(sets),
     )  # fmt: skip
     kept_to = {model.flavor_types[name] for allowed in flavors.values() for name in allowed or ()}
-    apart = {kind: gpus for kind, gpus in model.gpus_of_type.items() if kind in kept_to}
+    gpus_of_type = {kind: gpus for kind, gpus in model.gpus_of_type.items() if kind in kept_to}
     if len(model.gpus_of_type) < 2:
-        apart = {}
+        gpus_of_type = {}
     notes += _unusable(model, usable)
     return QueuedJobs(
-        quota_jobs, work.gpus, never, (*notes, *about_priority), apart,
+        quota_jobs, work.gpus, never, (*notes, *about_priority), gpus_of_type,
         model.gpus_of_flavors(usable),
     )  # fmt: skip
 
@@ -154,8 +154,8 @@ def kai_jobs(
         -(-work.service_us // MICROS), work.gpus, int(sizes.max()),
     )  # fmt: skip
     workers = table["num_workers"].fill_null(1).to_numpy().astype(np.int64)
-    told = (workers > made.tasks) & (work.gpus % np.maximum(workers, 1) == 0)
-    tasks = np.where(told, workers, made.tasks)
+    has_workers = (workers > made.tasks) & (work.gpus % np.maximum(workers, 1) == 0)
+    tasks = np.where(has_workers, workers, made.tasks)
     made = replace(made, size=work.gpus // tasks, tasks=tasks, least=tasks)
     most = np.array([model.most.get(at, 0.0) for at in range(len(model.site.queues))])
     deserved = np.array([model.deserved.get(at, 0.0) for at in range(len(model.site.queues))])
@@ -199,10 +199,10 @@ def _queues(
     if lost.size and len(model.number) > 1:
         at = int(lost[0])
         row = names.row(at, named=True)
-        told = [f"{name} {row[name]!r}" for name in QUEUE_COLUMNS if row[name] is not None]
+        cells = [f"{name} {row[name]!r}" for name in QUEUE_COLUMNS if row[name] is not None]
         raise UsageError(
             f"--site: {counted(int(lost.size), 'job')} of no queue of the site, such as job "
-            f"{job_id[at]} ({', '.join(told) or 'without group, user and partition'}); "
+            f"{job_id[at]} ({', '.join(cells) or 'without group, user and partition'}); "
             f"expected one of {listed(model.queues[:12])}, a LocalQueue or its namespace\n"
             "  next: --map group=COLUMN names the column that has the queue"
         )

@@ -28,8 +28,8 @@ from gpuplan.planner.twin.calibrate import (
     NoiseFloor,
     Progress,
     Replays,
+    no_progress,
     noise_floor,
-    nothing,
 )
 from gpuplan.planner.twin.score import LevelScore, score_run
 from gpuplan.planner.twin.workload import jittered
@@ -53,7 +53,7 @@ def calibrate_quotas(
     document: QuotaDocument,
     *,
     warmup_s: int | None = None,
-    progress: Progress = nothing,
+    progress: Progress = no_progress,
 ) -> CalibrateResults:
     """Replay a dump under more and more of its site's rules and score each.
 

@@ -209,18 +209,20 @@ def _change_nodes(
         (nominal_gpus(quota) / total if total else Fraction(1, len(quotas))) * more
         for _, quota in quotas
     ]
-    whole = [part.numerator // part.denominator for part in parts]
-    left = int(more) - sum(whole)
-    order = sorted(range(len(parts)), key=lambda at: (whole[at] - parts[at], at))
+    whole_gpus = [part.numerator // part.denominator for part in parts]
+    left = int(more) - sum(whole_gpus)
+    order = sorted(range(len(parts)), key=lambda at: (whole_gpus[at] - parts[at], at))
     for at in order[:left]:
-        whole[at] += 1
-    for (_, quota), gpus in zip(quotas, whole, strict=True):
+        whole_gpus[at] += 1
+    for (_, quota), gpus in zip(quotas, whole_gpus, strict=True):
         worth = gpus_of(quota["name"])
         quota["nominalQuota"] = amount_text((nominal_gpus(quota) + gpus) / worth)
-    told = [f"{owner} {gpus:+d}" for (owner, _), gpus in zip(quotas, whole, strict=True) if gpus]
+    changes = [
+        f"{owner} {gpus:+d}" for (owner, _), gpus in zip(quotas, whole_gpus, strict=True) if gpus
+    ]
     return (
         f"{name}: {counted(abs(count), 'node')} of {each} GPUs ({how}) change the nominal quotas "
-        f"of {flavor}: {listed(told)}"
+        f"of {flavor}: {listed(changes)}"
         + ("" if who else f"; --{name}@QUEUE changes that of one alone"),
     )
 

@@ -83,8 +83,8 @@ def quota_forecast(
     instant = quota_instant(log, document, model, plan.at)
     submitter = QuotaSubmitter(model, instant)
     job, assumed = submitter.job(plan.wish)
-    others = submitter.alternatives(job)
-    new = [submitter.workload(each) for each in (job, *(other.job for other in others))]
+    alternatives = submitter.alternatives(job)
+    new = [submitter.workload(each) for each in (job, *(other.job for other in alternatives))]
     tables = quota_start_replays(instant, model, level, new)
     tested: StartBacktest | None = None
     stored = calibration.eta
@@ -107,7 +107,7 @@ def quota_forecast(
         )  # fmt: skip
         tested = kept(key, lambda: test(day))
     results = eta_results(
-        tables, instant, job, others,
+        tables, instant, job, alternatives,
         EtaPlan(plan.replays, plan.seed, CYCLE_S, level, "UTC", QUEUE), tested, progress,
     )  # fmt: skip
     if not calibration.explains_waits:

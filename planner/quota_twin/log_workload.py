@@ -128,10 +128,10 @@ def quota_workload(
     classes, qos = _codes(named)
     flavors, flavor = _codes(table["flavor"].fill_null(""))
     zero, never = np.zeros(n, np.int64), np.full(n, NEVER, np.int64)
-    whole = np.maximum(np.ceil(gpus), 1).astype(np.int64)
+    whole_gpus = np.maximum(np.ceil(gpus), 1).astype(np.int64)
     ones = np.ones(n, np.int64)
     jobs = SiteJobs(
-        np.arange(n), submit, submit, ones, whole, np.maximum(run, 1), run, never, never, zero,
+        np.arange(n), submit, submit, ones, whole_gpus, np.maximum(run, 1), run, never, never, zero,
         gpus, account, account, queue, qos, flavor,
         namespaces, namespaces, tuple(model.queues), classes, flavors,
     )  # fmt: skip

@@ -69,10 +69,10 @@ class QuotaSubmitter:
                 assumed.append(f"priority {name}: --qos names another class, or a number")
         job = NewJob("", namespace, queue, name, wish.nodes, wish.gpus, None)
         self.priority(job)
-        pods, like = self._pods(job)
+        pods, model_workload = self._pods(job)
         job = replace(job, nodes=sum(each.count for each in pods))
-        if like:
-            assumed.append(f"pods like those of {like}")
+        if model_workload:
+            assumed.append(f"pods like those of {model_workload}")
         self._check_fits(job, pods)
         return job, assumed
 
@@ -187,10 +187,10 @@ class QuotaSubmitter:
                 "expected --gpus to be a multiple of --nodes"
             )
         resources = self.model.gpu_resources[job.partition]
-        whole = [name for name in resources if gpus_of(name) == 1] or list(resources)
-        if not whole:
+        whole_gpu_names = [name for name in resources if gpus_of(name) == 1] or list(resources)
+        if not whole_gpu_names:
             raise UsageError(f"--partition {job.partition}: the queue has no quota of GPUs")
-        return (PodSet({whole[0]: job.gpus // count}, count),), ""
+        return (PodSet({whole_gpu_names[0]: job.gpus // count}, count),), ""
 
     def _fits(self, job: NewJob) -> bool:
         try:

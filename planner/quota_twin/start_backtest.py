@@ -104,8 +104,8 @@ def scored_workloads(
         & (pl.col("start") >= pl.col("submit") + least_s)
     )
     rows = np.flatnonzero(instant.jobs.select(chosen.fill_null(False)).to_series().to_numpy())
-    taken = as_many_of_each_size(instant.jobs["gpus"].to_numpy()[rows], plan.jobs, plan.seed)
-    return [int(row) for row in rows[taken]]
+    sampled = as_many_of_each_size(instant.jobs["gpus"].to_numpy()[rows], plan.jobs, plan.seed)
+    return [int(row) for row in rows[sampled]]
 
 
 def _forecast(

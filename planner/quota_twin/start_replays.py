@@ -165,7 +165,7 @@ def on_flavor(
     model: QuotaModel, queue: int, pods: tuple[PodSet, ...], flavor: str
 ) -> tuple[PodSet, ...]:
     """Return pod sets that may use only one flavor of the group that it is in."""
-    others = {
+    other_flavors = {
         other.name
         for group in model.site.queues[queue].groups
         if any(each.name == flavor for each in group)
@@ -173,7 +173,7 @@ def on_flavor(
         if other.name != flavor
     }
     names = frozenset(model.flavor_types)
-    return tuple(replace(each, flavors=(each.flavors or names) - others) for each in pods)
+    return tuple(replace(each, flavors=(each.flavors or names) - other_flavors) for each in pods)
 
 
 def _joined(*parts: ArrayLike) -> IntArray:
@@ -204,8 +204,8 @@ def _run_times(instant: QuotaInstant, unfinished: IntArray) -> RunTimes:
     finished = instant.finished
     longest = max(int(instant.jobs.select(pl.col("run_s").max()).item() or 0), 1)
     usual = finished["run_s"].quantile(LONG) or 0
-    whole = finished.filter(pl.col("start") + usual <= instant.at)
-    sample = whole if whole.height >= max(LEAST_SAMPLE, finished.height / 2) else finished
+    old_enough = finished.filter(pl.col("start") + usual <= instant.at)
+    sample = old_enough if old_enough.height >= max(LEAST_SAMPLE, finished.height / 2) else finished
     traits: list[pl.Expr] = [
         pl.col("namespace").alias("user"), pl.col("queue").alias("partition"), pl.col("gpus"),
         pl.col("run_s"), pl.lit(longest).alias("limit"),

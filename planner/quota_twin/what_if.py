@@ -86,8 +86,8 @@ def quota_what_if(
     unused: list[str] = []
     warnings: list[str] = []
     for change in changes:
-        changed, told = change.changed(document)
-        notes += told
+        changed, change_notes = change.changed(document)
+        notes += change_notes
         site, quota = requeued(log, work, today, changed)
         warnings += _gone_queues(log, change, work, site, quota)
         case = QuotaCase(change.name, site, level, quota, faster(work.jobs, change.load))

@@ -48,7 +48,7 @@ def read_sizes(
     for size in sizes:
         for spec in read_specs(policies, settings, size, are_priced=are_priced):
             # Of one cluster or limit the size is an option; what stands with the policy is not.
-            if size.option in spec.given.values():
+            if size.option in spec.option_of.values():
                 label = _sized(spec, size)
                 if any(label == other.label for other in specs):
                     raise UsageError(
@@ -116,11 +116,11 @@ def read_specs(
         if text in policy_of:
             raise UsageError(f"--policy {text}: given twice; give one of them other settings")
         names[text], policy_of[text] = _named(text, "--policy")
-    stands_for = _beside_lending(names, policy_of)
+    stands_for = _spot_forms(names, policy_of)
     shared = [text for text in settings if not _owner(text)]
     owned = [text for text in settings if _owner(text)]
     for text in shared:
-        _check_known(text, policy_of)
+        _check_setting(text, policy_of)
     for text in owned:
         if stands_for.get(_owner(text), _owner(text)) not in names.values():
             raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
@@ -144,7 +144,7 @@ def read_specs(
     return specs
 
 
-def _beside_lending(names: dict[str, str], policy_of: dict[str, Policy]) -> dict[str, str]:
+def _spot_forms(names: dict[str, str], policy_of: dict[str, Policy]) -> dict[str, str]:
     """Replace policies that have a form with priorities where another one lends GPUs as spot.
 
     Returns:
@@ -216,7 +216,7 @@ def read_spec(
     values = _PolicySettings(name, policy, size)
     for text in settings:
         if isinstance(text, OptionSetting):
-            _check_known(text, {name: policy})
+            _check_setting(text, {name: policy})
         values.add([text], typed(text))
     return values.spec(name, are_priced=is_priced)
 
@@ -282,9 +282,9 @@ class _PolicySettings:
         if len(shape.pools) == 1 or self.policy.takes_gpu_types:
             return
         able = [name for name, policy in POLICIES.items() if policy.takes_gpu_types]
-        others = f"{', '.join(able)} take several" if able else "no policy takes several yet"
+        hint = f"{', '.join(able)} take several" if able else "no policy takes several yet"
         raise UsageError(
-            f"{option}: {self.name} takes one GPU type, got {', '.join(shape.gpu_types)}; {others}"
+            f"{option}: {self.name} takes one GPU type, got {', '.join(shape.gpu_types)}; {hint}"
             f"\n  next: --cluster {shape.pools[0]} for one of the types"
         )
 
@@ -379,7 +379,7 @@ def setting_for(text: str, policy: Policy) -> list[str]:
     return []
 
 
-def _check_known(text: str, policies: dict[str, Policy]) -> None:
+def _check_setting(text: str, policies: dict[str, Policy]) -> None:
     """Raise `UsageError` where no policy takes a shared setting."""
     if "=" not in text:
         raise UsageError(f"--set {text!r}: expected key=value or policy.key=value")

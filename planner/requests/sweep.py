@@ -331,7 +331,7 @@ def _check_settings(settings: Sequence[str]) -> None:
 
 def _check_swept(spec: PolicySpec, request: SweepRequest) -> None:
     """Raise `UsageError` where ``--set`` has what a sweep takes otherwise."""
-    values, option_of = spec.settings, spec.given
+    values, option_of = spec.settings, spec.option_of
     if "controller" in values:
         raise UsageError(
             f"{option_of['controller']}: a sweep takes it as --policy fixed or adaptive"

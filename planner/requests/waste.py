@@ -212,12 +212,12 @@ class WasteRequest(StudyRequest):
         for name, factor in factors:
             if factor is not None and not self.metrics:
                 raise UsageError(f"--{name}: power is in series\n  next: add --metrics FILE")
-        self._check_whole()
+        self._check_all_jobs()
         self.spec()
         self.shape()
         self.site()
 
-    def _check_whole(self) -> None:
+    def _check_all_jobs(self) -> None:
         """Refuse a choice of jobs with a twin: the site's rules hold for all of them."""
         if self.twin is None or not self.replay:
             return

@@ -83,8 +83,8 @@ class WhatIfRequest(SiteRequest):
         validate: when a change happened, in place of changes.
         before, after: slurm.conf before and after ``validate``; of Kueue ``before`` is what
             ``kueue_site`` was, as a path or a branch.
-        given: names of the fields of changes, one for each change, in their order; what is not
-            among them comes last.
+        option_order: names of the fields of changes, one for each change, in their order; what is
+            not among them comes last.
     """
 
     PANEL: ClassVar[str] = "Changes"
@@ -258,7 +258,7 @@ class WhatIfRequest(SiteRequest):
         Path | None,
         Opt("slurm.conf after --validate.", metavar="FILE", panel=HAPPENED, omitted=True),
     ] = None
-    given: tuple[str, ...] = field(default=(), compare=False)
+    option_order: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def reads(self) -> tuple[Path | str | None, ...]:
@@ -345,6 +345,6 @@ class WhatIfRequest(SiteRequest):
     def _in_order(self) -> list[tuple[str, str]]:
         """Return name and value of each change in the order in which they are given."""
         left = {name: list(getattr(self, name)) for name in CHANGES}
-        pairs = [(name, left[name].pop(0)) for name in self.given if left.get(name)]
+        pairs = [(name, left[name].pop(0)) for name in self.option_order if left.get(name)]
         pairs += [(name, value) for name, values in left.items() for value in values]
         return [(NAMES.get(name, name.replace("_", "-")), str(value)) for name, value in pairs]

@@ -54,14 +54,16 @@ def pool_of(settings: Mapping[str, Any], policy: str) -> GpuPool | None:
 
 
 def match_pools(
-    shape: ClusterShape, log_types: Iterable[str | None], *, apart: bool = True
+    shape: ClusterShape, log_types: Iterable[str | None], *, one_type_each: bool = True
 ) -> dict[str | None, GpuPool]:
     """Return the pool of each GPU type of a log that the cluster has.
 
-    Arguments and errors are those of `match_types`: ``apart`` allows a pool one type only.
+    Arguments and errors are those of `match_types`: ``one_type_each`` allows a pool one type only.
     """
     pools = {pool.gpu_type: pool for pool in shape.pools}
-    names = match_types(shape.gpu_types, log_types, f"--cluster {shape}", apart=apart)
+    names = match_types(
+        shape.gpu_types, log_types, f"--cluster {shape}", one_type_each=one_type_each
+    )
     return {log_type: pools[name] for log_type, name in names.items() if name is not None}
 
 

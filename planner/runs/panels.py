@@ -90,7 +90,7 @@ def usage_lines(run: Run) -> TimeLines:
     )
 
 
-def together(named: list[tuple[dict[str, Any], pl.DataFrame | None]]) -> pl.DataFrame:
+def stacked(named: list[tuple[dict[str, Any], pl.DataFrame | None]]) -> pl.DataFrame:
     """Return time lines below each other, each with the columns that say whose it is.
 
     What a run does not have is null.

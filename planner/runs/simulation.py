@@ -120,7 +120,7 @@ class Simulation:
             which they held, else run time x GPUs (a fraction of one as such).
         loses_work: whether evicted jobs hold GPUs for work that they do again: no wait.
         loop: what to say of jobs that evict each other again and again; empty without any.
-        apart: GPUs of each GPU type that jobs keep to; empty where all GPUs are one pool.
+        gpus_by_type: GPUs of each GPU type that jobs keep to; empty where all GPUs are one pool.
         site_gpus: of the whole site, also those that no job may run on; None for no site.
     """
 
@@ -138,7 +138,7 @@ class Simulation:
     is_rescaled: bool = False
     loses_work: bool = False
     loop: str = ""
-    apart: Mapping[str, int] = field(default_factory=dict)
+    gpus_by_type: Mapping[str, int] = field(default_factory=dict)
     site_gpus: int | None = None
 
     @property

@@ -108,10 +108,10 @@ def even_arrivals(rates: FloatArray, multiplier: float = 1.0) -> FloatArray:
 
     Raises `ValueError` for more than 50 million requests.
     """
-    whole = np.floor(rates * multiplier)
-    if not whole.sum() <= MOST_REQUESTS:
-        raise ValueError(f"{whole.sum():,.0f} requests; expected at most {MOST_REQUESTS:,}")
-    counts = whole.astype(np.int64)
+    per_second = np.floor(rates * multiplier)
+    if not per_second.sum() <= MOST_REQUESTS:
+        raise ValueError(f"{per_second.sum():,.0f} requests; expected at most {MOST_REQUESTS:,}")
+    counts = per_second.astype(np.int64)
     second = np.repeat(np.arange(counts.size), counts)
     first = np.repeat(np.cumsum(counts) - counts, counts)
     inside = np.arange(second.size) - first

@@ -178,8 +178,8 @@ def instances_of_trace(
         if share < 1:
             parts = [(1, share, INFERENCE)]
         else:
-            whole = math.ceil(share)
-            full, rest = divmod(whole, node_gpus)
+            whole_gpus = math.ceil(share)
+            full, rest = divmod(whole_gpus, node_gpus)
             parts = [(node_gpus, 1.0, TRAINING)] * full + ([(rest, 1.0, TRAINING)] if rest else [])
         for number, (workers, held, kind) in enumerate(parts):
             name = names[at] if len(parts) == 1 else f"{names[at]}/{number + 1}"

@@ -246,8 +246,8 @@ def _forecast(
 ) -> PastForecast:  # fmt: skip
     """Return the forecast of a job of the log from what was known when it was submitted."""
     at, wait = row["submit"], row["start"] - row["submit"]
-    others = log.jobs.filter(pl.col("job_id") != row["job_id"])
-    instant = instant_of(replace(log, jobs=others), at)
+    other_jobs = log.jobs.filter(pl.col("job_id") != row["job_id"])
+    instant = instant_of(replace(log, jobs=other_jobs), at)
     job = NewJob.of(row)
     waits = waits_of(
         start_replays(log, instant, site, config, [job]), 0, plan.seed, range(plan.replays)

@@ -155,25 +155,25 @@ def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool |
     items = sorted(item for item in wanted if item[0])
     waits = dict(zip(items, run_all(game.waits_h, items, bytes_each=400 * game.size), strict=True))
     waits |= {(0, chance): np.zeros(count) for chance in range(chances)}
-    whole = np.array([waits[everybody, chance] for chance in range(chances)])
-    others, alone = (
+    with_all = np.array([waits[everybody, chance] for chance in range(chances)])
+    without_team, alone = (
         np.array([
-            [_of_others(replays(team, c), team) for c in range(chances)] for team in range(count)
+            [_without_own(replays(team, c), team) for c in range(chances)] for team in range(count)
         ])
         for replays in (
-            lambda team, c: whole[c],
+            lambda team, c: with_all[c],
             lambda team, c: waits[everybody & ~(1 << team), c],
         )
     )  # fmt: skip
-    caused = others - alone
+    caused = without_team - alone
     shares = _shares(count, chances, waits, orders)
     teams = [
         TeamDelay(
             name=name,
             jobs=int(game.jobs[team]),
-            waited_h=float(whole[:, team].mean()),
+            waited_h=float(with_all[:, team].mean()),
             caused_h=float(caused[team].mean()),
-            caused_error_h=_error(caused[team], max(others[team].mean(), alone[team].mean())),
+            caused_error_h=_error(caused[team], max(without_team[team].mean(), alone[team].mean())),
             share_h=None if shares is None else float(shares[team].mean()),
             share_error_h=(
                 None if shares is None else _error(shares[team], abs(shares[team].mean()))
@@ -184,7 +184,7 @@ def delays_of(game: DelayGame, seed: int) -> tuple[tuple[TeamDelay, ...], bool |
     return tuple(sorted(teams, key=lambda row: (-row.caused_h, row.name))), is_exact, len(items)
 
 
-def _of_others(waits_h: FloatArray, team: int) -> float:
+def _without_own(waits_h: FloatArray, team: int) -> float:
     return float(np.delete(waits_h, team).sum())
 
 

@@ -49,8 +49,8 @@ def run_times(unfinished: pl.DataFrame, finished: pl.DataFrame, at: int) -> RunT
         finished: the same with ``start`` and ``run_s``.
         at: the instant.
     """
-    whole = finished.filter(pl.col("start") + pl.col("limit") <= at)
-    sample = whole if whole.height >= LEAST_SAMPLE else finished
+    old_enough = finished.filter(pl.col("start") + pl.col("limit") <= at)
+    sample = old_enough if old_enough.height >= LEAST_SAMPLE else finished
     share = (sample["run_s"] / sample["limit"]).to_numpy().clip(0, 1)
     groups = [
         {key if isinstance(key, tuple) else (key,): share[rows]

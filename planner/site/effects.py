@@ -194,9 +194,9 @@ def blocks_of(submit: IntArray) -> IntArray:
     """Return the block of days in which each job was submitted: weeks, else days, else one."""
     since = submit - submit.min(initial=np.iinfo(np.int64).max) if submit.size else submit
     for length in (WEEK_S, DAY_S):
-        whole = int(since.max(initial=0)) // length
-        if whole >= LEAST_BLOCKS:  # what is left of the last one belongs to the one before
-            return np.minimum(since // length, whole - 1)
+        blocks = int(since.max(initial=0)) // length
+        if blocks >= LEAST_BLOCKS:  # what is left of the last one belongs to the one before
+            return np.minimum(since // length, blocks - 1)
     return np.zeros(submit.size, np.int64)
 
 
@@ -319,8 +319,8 @@ def _group(
         jobs += int(both.sum())
         differs = differs or bool((before[both] != after[both]).any())
         figures[2, i] = _figures(recorded_wait[at][both].astype(np.float64))
-        for side, whole in enumerate((before[both], after[both])):
-            waits = whole.astype(np.float64)
+        for side, wait_s in enumerate((before[both], after[both])):
+            waits = wait_s.astype(np.float64)
             figures[side, i] = _figures(waits)
             if count > 1:
                 partly[side] += _without_each(waits, blocks[both], count) / pairs

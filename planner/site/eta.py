@@ -213,7 +213,11 @@ def _piece(draws: range, tables: StartsOfJobs, new: int, seed: int) -> IntArray:
 
 
 def soonest(
-    tables: StartsOfJobs, others: list[Alternative], waits: IntArray, tail: float, plan: EtaPlan
+    tables: StartsOfJobs,
+    alternatives: list[Alternative],
+    waits: IntArray,
+    tail: float,
+    plan: EtaPlan,
 ) -> tuple[tuple[SoonerStart, ...], tuple[str, ...]]:
     """Return the three best ways to start sooner, and what would not start it sooner.
 
@@ -221,7 +225,7 @@ def soonest(
 
     Args:
         tables: of the job, which is the first new one, and of the others in their order.
-        others: other ways to ask.
+        alternatives: other ways to ask.
         waits: of the job.
         tail: share of the replays beyond either end of an interval.
     """
@@ -233,16 +237,16 @@ def soonest(
         return (), ()
     median_of: dict[int, float] = {}
     useless = []
-    for new in range(1, len(others) + 1):
+    for new in range(1, len(alternatives) + 1):
         if not tables.refusal(new):
             median = float(np.median(start_times(tables, new, few, plan.seed)))
             if median < enough:
                 median_of[new] = median
             else:
-                useless.append(others[new - 1].change)
+                useless.append(alternatives[new - 1].change)
     kept: list[int] = []
-    for kind in dict.fromkeys(other.kind for other in others):
-        of_kind = [new for new in median_of if others[new - 1].kind == kind]
+    for kind in dict.fromkeys(other.kind for other in alternatives):
+        of_kind = [new for new in median_of if alternatives[new - 1].kind == kind]
         if of_kind:
             best = min(median_of[new] for new in of_kind)
             chosen = next(new for new in of_kind if median_of[new] <= best + SOONER_S)
@@ -251,7 +255,7 @@ def soonest(
     rows = []
     middle = int(np.sort(waits)[(replays - 1) // 2])
     for new in kept[: BEST + 1]:
-        other = others[new - 1]
+        other = alternatives[new - 1]
         times = start_times(tables, new, replays, plan.seed)
         p10, p50, p90 = quantiles(times, tail, plan.cycle_s)
         if p50 is None or p50 > middle - SOONER_S:
@@ -263,7 +267,7 @@ def soonest(
 
 
 def eta_results(
-    tables: StartsOfJobs, instant: InstantJobs, job: NewJob, others: list[Alternative],
+    tables: StartsOfJobs, instant: InstantJobs, job: NewJob, alternatives: list[Alternative],
     plan: EtaPlan, backtest: StartBacktest | None,
     progress: Callable[[float], None] | None = None,
 ) -> EtaResults:  # fmt: skip
@@ -271,7 +275,7 @@ def eta_results(
 
     Args:
         tables: of the job, which is the first new one, and of the others in their order.
-        others: other ways to ask for it.
+        alternatives: other ways to ask for it.
         backtest: what tells the tail; None for a tenth on either side.
         progress: called with the share done.
 
@@ -283,7 +287,7 @@ def eta_results(
     waits = start_times(tables, 0, plan.replays, plan.seed, progress)
     p10, p50, p90 = quantiles(waits, tail, plan.cycle_s)
     low, high = (int(np.quantile(waits, share)) for share in (0.1, 0.9))
-    sooner, not_sooner = soonest(tables, others, waits, tail, plan)
+    sooner, not_sooner = soonest(tables, alternatives, waits, tail, plan)
     requested = tables.as_requested(0)
     shares = [i / STEPS for i in range(1, STEPS + 1)]
     steps = [int(np.quantile(waits, share, method="higher")) for share in shares]

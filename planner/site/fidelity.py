@@ -153,8 +153,8 @@ def fidelity_of(today: TodayReplay) -> Fidelity:
     match = today.match
     if match is None:
         return unknown(TOO_FEW)
-    whole = _judged(today, match)
-    return least_faithful(whole, [(name, _judged(today, part)) for name, part in match.types])
+    of_all_jobs = _judged(today, match)
+    return least_faithful(of_all_jobs, [(name, _judged(today, part)) for name, part in match.types])
 
 
 def without_limits(fidelity: Fidelity, limit_share: float | None) -> Fidelity:
@@ -218,21 +218,21 @@ def _reason(today: TodayReplay, match: WaitMatch) -> str:
     return f"the site starts jobs sooner than {today.policy} does"
 
 
-def least_faithful(whole: Fidelity, parts: Sequence[tuple[str, Fidelity]]) -> Fidelity:
+def least_faithful(of_all_jobs: Fidelity, parts: Sequence[tuple[str, Fidelity]]) -> Fidelity:
     """Return the fidelity of all jobs, or that of the first GPU type that contradicts it.
 
     Errors of two types can cancel. Types with few jobs do not count.
 
     Args:
-        whole: of all jobs.
+        of_all_jobs: of all jobs.
         parts: name and fidelity of each GPU type.
     """
-    if whole.verdict != AGREES:
-        return whole
+    if of_all_jobs.verdict != AGREES:
+        return of_all_jobs
     for name, part in parts:
         if not part.may_speak and part.jobs >= FEWEST_OF_A_PART:
             return replace(part, why=f"{part.why}{_jobs_on(name)}", gpu_type=name)
-    return whole
+    return of_all_jobs
 
 
 def _jobs_on(gpu_type: str) -> str:

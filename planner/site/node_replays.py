@@ -72,7 +72,7 @@ class NodesOfType:
     @property
     def gpus_per_node(self) -> int:
         """GPUs of each."""
-        return self.choice.like.gpus
+        return self.choice.node_kind.gpus
 
     def on(self, site: SiteCluster, count: int) -> SiteCluster:
         """Return the site with so many of these nodes. Raises `UsageError`."""

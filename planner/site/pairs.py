@@ -293,16 +293,16 @@ def _change_effect(pairs: Pairs, at: int, groups: Sequence[GroupEffect]) -> Chan
         return sum(int((ran & (run.reason == CANCELLED)).sum()) for run in runs)
 
     more = (given_up(changed) - given_up(today)) / len(changed)
-    whole = groups[0] if groups else None
+    all_jobs = groups[0] if groups else None
     return ChangeEffect(
         name=pairs.names[at],
         replicas=len(changed),
-        effect_s=None if whole is None else whole.effect_s,
-        p95_effect_s=None if whole is None else whole.p95_effect_s,
-        error_s=None if whole is None else whole.error_s,
-        p95_error_s=None if whole is None else whole.p95_error_s,
-        verdict=None if whole is None else whole.verdict,
-        p95_verdict=None if whole is None else whole.p95_verdict,
+        effect_s=None if all_jobs is None else all_jobs.effect_s,
+        p95_effect_s=None if all_jobs is None else all_jobs.p95_effect_s,
+        error_s=None if all_jobs is None else all_jobs.error_s,
+        p95_error_s=None if all_jobs is None else all_jobs.p95_error_s,
+        verdict=None if all_jobs is None else all_jobs.verdict,
+        p95_verdict=None if all_jobs is None else all_jobs.p95_verdict,
         is_explained=pairs.explained[at],
         given_up=None if pairs.patience is None else more,
         rejected=_rejected(np.where(lost, changed[0].reason, 0)),
@@ -325,8 +325,8 @@ def _split(pairs: Pairs, at: int) -> SplitJobs | None:
     cut = int((lost_s > 0).sum())
     if not requeued and not cut:
         return None
-    whole = None
+    effect = None
     if requeued:
-        whole = next(iter(pairs.effects(at, GROUPINGS[0], all_parts=True)), None)
+        effect = next(iter(pairs.effects(at, GROUPINGS[0], all_parts=True)), None)
     gpu_h = float((np.maximum(lost_s, 0) * today.total_gpus[ids]).sum()) / HOUR_S
-    return SplitJobs(requeued, cut, gpu_h, whole)
+    return SplitJobs(requeued, cut, gpu_h, effect)

@@ -61,7 +61,7 @@ def fidelity_of_policies(
         return unknown(f"today's cluster cannot be replayed under {names}")
     if all(run.match is None for _, run in owned):
         return unknown(TOO_FEW)
-    replays = _as_given(owned, peak_gpus, is_part)
+    replays = _on_given_clusters(owned, peak_gpus, is_part)
     if replays and _closest(replays).may_speak:
         return _closest(replays)
     at_peak: list[TodayReplay] = []
@@ -92,7 +92,7 @@ def has_cluster(policy: PolicySpec) -> bool:
     return "cluster" in settings and not lends(policy.effective())
 
 
-def _as_given(
+def _on_given_clusters(
     runs: Sequence[tuple[PolicySpec, PolicyOutcome]], peak_gpus: float, is_part: bool
 ) -> list[TodayReplay]:
     """Return the replays on the smallest cluster given that holds the peak."""

@@ -95,7 +95,7 @@ class Candidates(ABC):
             self.replays[replay.gpus] = replay
         return [self.replays[gpus] for gpus in wanted]
 
-    def one(self, gpus: int) -> SizedReplay:
+    def at_size(self, gpus: int) -> SizedReplay:
         """Return the replay at one size."""
         return self.at([gpus])[0]
 
@@ -170,7 +170,7 @@ def smallest_below(sizes: Candidates, gpus: int) -> int | None:
         sizes: the replays.
         gpus: the largest size, a multiple of the step.
     """
-    if gpus < sizes.least or not sizes.one(gpus).meets:
+    if gpus < sizes.least or not sizes.at_size(gpus).meets:
         return None
     fails = sizes.least // sizes.step - 1
     return _between(sizes, fails, gpus // sizes.step, lambda replay: replay.meets)[1] * sizes.step
@@ -210,7 +210,7 @@ def _size_that_meets(sizes: Candidates) -> int:
             )
     top = max(sizes.enough(), sizes.least)
     for _ in range(1 + sizes.doublings):
-        replay = sizes.one(top)
+        replay = sizes.at_size(top)
         if replay.meets:
             return top
         if 2 * top > MOST_GPUS:
@@ -266,9 +266,9 @@ def unclear_of(sizes: Candidates, answer: int) -> UnclearSizes | None:
         sizes, sizes.least // step - 1, at, lambda replay: replay.meets or replay.could_meet
     )[1]
     top = max(sizes.enough(), answer) // step
-    if not sizes.one(answer).could_miss:
+    if not sizes.at_size(answer).could_miss:
         return UnclearSizes(low * step, answer) if low < at else None
-    if sizes.one(top * step).could_miss:
+    if sizes.at_size(top * step).could_miss:
         return UnclearSizes(low * step, None)
     high = _between(sizes, at, top, lambda replay: replay.meets and not replay.could_miss)[1]
     return UnclearSizes(low * step, high * step)
@@ -277,7 +277,7 @@ def unclear_of(sizes: Candidates, answer: int) -> UnclearSizes | None:
 def interval_of(sizes: Candidates, answer: int) -> GpuInterval | None:
     """Return the interval of the smallest size; None where there are too few jobs for one."""
     step, least = sizes.step, sizes.least // sizes.step
-    center = sizes.one(answer)
+    center = sizes.at_size(answer)
     resampling = sizes.confidence
     if center.met_share is None or resampling is None:
         return None
@@ -290,12 +290,12 @@ def interval_of(sizes: Candidates, answer: int) -> GpuInterval | None:
         under, over = max(at - reach, least), min(at + reach, top)
         sizes.at([*([under * step] if down else []), *([over * step] if up else [])])
         if down:
-            if sizes.one(under * step).may_meet:
+            if sizes.at_size(under * step).may_meet:
                 low, down = under, under > least
             else:
                 low_fails, down = under, False
         if up:
-            high, up = over, over < top and not sizes.one(over * step).surely_meets
+            high, up = over, over < top and not sizes.at_size(over * step).surely_meets
             high_fails = over if up else high_fails
         reach *= 2
     gap = max(1, at // ROUGH) if sizes.is_long else 1

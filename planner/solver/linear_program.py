@@ -72,7 +72,7 @@ class ProgramSolution:
 def solve(
     program: Program,
     *,
-    whole: bool = False,
+    is_integer: bool = False,
     gap: float = 0.0,
     most_nodes: int | None = None,
     start: SimplexBasis | None = None,
@@ -80,7 +80,7 @@ def solve(
     """Solve a program; None where no solution was found.
 
     Args:
-        whole: whether the columns are whole numbers.
+        is_integer: whether the columns are whole numbers.
         gap: the search stops at this distance from the optimum; of a program of whole numbers.
         most_nodes: of the search tree; the best solution so far is then returned.
         start: a basis to begin with, of a program of as many columns and rows; it need not be one
@@ -97,14 +97,14 @@ def solve(
     h = highspy.Highs()
     for name, value in (("output_flag", False), ("threads", 1), ("random_seed", 0)):
         h.setOptionValue(name, value)
-    if whole:
+    if is_integer:
         h.setOptionValue("mip_rel_gap", 0.0)
         h.setOptionValue("mip_abs_gap", max(gap, 1e-9))
         if most_nodes is not None:
             h.setOptionValue("mip_max_nodes", most_nodes)
     else:
         h.setOptionValue("presolve", "off")
-    kind = highspy.HighsVarType.kInteger if whole else highspy.HighsVarType.kContinuous
+    kind = highspy.HighsVarType.kInteger if is_integer else highspy.HighsVarType.kContinuous
     formats = highspy.MatrixFormat
     order = formats.kRowwise if program.is_by_row else formats.kColwise
     h.passModel(
@@ -126,12 +126,12 @@ def solve(
     if status not in enough or info.primal_solution_status != 2:
         return None
     solution = h.getSolution()
-    basis = None if whole else _basis(h.getBasis())
+    basis = None if is_integer else _basis(h.getBasis())
     return ProgramSolution(
         x=np.array(solution.col_value),
         objective=info.objective_function_value,
-        bound=info.mip_dual_bound if whole else info.objective_function_value,
-        dual=np.zeros(0) if whole else np.array(solution.row_dual),
+        bound=info.mip_dual_bound if is_integer else info.objective_function_value,
+        dual=np.zeros(0) if is_integer else np.array(solution.row_dual),
         is_optimal=status == statuses.kOptimal,
         basis=basis,
     )

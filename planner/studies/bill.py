@@ -157,7 +157,7 @@ def bill(request: BillRequest) -> BillAnswer:
     )
     results = bill_results(billed)
     if invoice is not None:
-        reconciliation = invoice.beside(runs.runs, book)
+        reconciliation = invoice.reconciled_with(runs.runs, book)
         results = replace(
             results,
             months=with_invoice(results.months, reconciliation),

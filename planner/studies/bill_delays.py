@@ -137,11 +137,11 @@ def _site(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fide
     twin = request.delays.twin
     if twin is None:
         raise ValueError("there are no settings of a site")
-    _check_whole(request)
+    _check_all_jobs(request)
     document, calibration = read_twin(twin)
     zone = site_zone(calibration, twin, request.jobs.log.time_zone)
-    whole = read_site_log(request.trace, zone)
-    log = whole if calibration.all_jobs else recent(whole)
+    full_log = read_site_log(request.trace, zone)
+    log = full_log if calibration.all_jobs else recent(full_log)
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config = level_config(full, calibration.level)
     names = dict(zip(trace.jobs["job_id"].to_list(), _labels(trace, request.columns[0]),
@@ -152,7 +152,7 @@ def _site(request: BillRequest, trace: Trace) -> tuple[DelayGame, str, int, Fide
     return game, SITE_RULES, site.gpus, fidelity_of_site(site, config, work)
 
 
-def _check_whole(request: BillRequest) -> None:
+def _check_all_jobs(request: BillRequest) -> None:
     """Refuse a choice of jobs: the site's rules hold for all of them."""
     jobs = request.jobs
     chosen: Sequence[tuple[str, object]] = (

@@ -17,7 +17,7 @@ from gpuplan.planner.quota_twin.calibrate import calibrate_quotas
 from gpuplan.planner.requests.calibrate import CalibrateRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.quota_site import site_of_log
-from gpuplan.planner.twin.calibrate import CalibrateResults, Progress, nothing
+from gpuplan.planner.twin.calibrate import CalibrateResults, Progress, no_progress
 from gpuplan.planner.twin.calibrate import calibrate as calibrate_log
 from gpuplan.planner.twin.infer import complete
 from gpuplan.planner.twin.lacks import lacks_text
@@ -75,7 +75,7 @@ class Calibration(Answer[CalibrateRequest, CalibrateResults]):
         return table
 
 
-def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibration:
+def calibrate(request: CalibrateRequest, progress: Progress = no_progress) -> Calibration:
     """Replay a log under more and more of its site's rules and score each.
 
     Of a long log only the last weeks are replayed, unless the request wants all jobs.
@@ -96,8 +96,8 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
             hint=COMMAND,
         )
     document = request.document()
-    whole = read_site_log(request.trace, request.time_zone)
-    log = whole if request.all_jobs else recent(whole)
+    full_log = read_site_log(request.trace, request.time_zone)
+    log = full_log if request.all_jobs else recent(full_log)
     inferred = complete(document, log, cluster=request.shape(), infer=request.infer)
     results = calibrate_log(
         log,
@@ -105,13 +105,13 @@ def calibrate(request: CalibrateRequest, progress: Progress = nothing) -> Calibr
         inferred,
         warmup_s=request.warmup_s(),
         limit_factor=request.limit_factor,
-        earlier=whole.jobs.height - log.jobs.height,
+        earlier=full_log.jobs.height - log.jobs.height,
         progress=progress,
     )
     return Calibration(
         request=request,
         results=results,
-        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height),),
+        inputs=(InputFile(str(full_log.path), full_log.sha256, full_log.jobs.height),),
         warnings=results.warnings,
         notes=results.notes,
     )

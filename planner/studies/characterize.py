@@ -128,8 +128,10 @@ def characterize(
         read_trace(path, request.jobs, columns=columns, categories=names, optional=optional)
         for path in request.traces
     )
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        waits = beside.submit(copy_context().run, _waits, traces[0], request) if is_alone else None
+    with ThreadPoolExecutor(max_workers=1) as executor:
+        waits = (
+            executor.submit(copy_context().run, _waits, traces[0], request) if is_alone else None
+        )
         workloads = []
         for position, trace in enumerate(traces):
             workloads.append(_portrait(trace, request, position))

@@ -84,11 +84,13 @@ class PolicyReplays:
     def _types(self) -> str:
         """Return how the policies treat GPUs of several types."""
         outcomes = self.comparison.outcomes
-        apart = list(dict.fromkeys(run.name for run in outcomes if run.apart))
-        pooled = list(dict.fromkeys(run.name for run in outcomes if not run.apart))
-        if not apart:
+        by_type = list(dict.fromkeys(run.name for run in outcomes if run.gpus_by_type))
+        pooled = list(dict.fromkeys(run.name for run in outcomes if not run.gpus_by_type))
+        if not by_type:
             return AS_ONE_TYPE
-        kept = f"{listed(apart, MOST_NAMED)} keep{'s' if len(apart) == 1 else ''} the types apart"
+        kept = (
+            f"{listed(by_type, MOST_NAMED)} keep{'s' if len(by_type) == 1 else ''} the types apart"
+        )
         if not pooled:
             return kept
         treat = "treats" if len(pooled) == 1 else "treat"
@@ -141,8 +143,8 @@ def replay_policies(
     )
     if isinstance(request, CompareRequest):
         sizes = {size.option: size.shape.gpus for size in request.cluster.sizes()}
-        known = {option: gpus for option, gpus in sizes.items() if gpus is not None}
-        comparison = replace(comparison, sizes=known)
+        fixed_sizes = {option: gpus for option, gpus in sizes.items() if gpus is not None}
+        comparison = replace(comparison, sizes=fixed_sizes)
     fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
     return PolicyReplays(policies, inputs, comparison, priced, fidelity)
 

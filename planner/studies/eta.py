@@ -27,7 +27,7 @@ from gpuplan.planner.site.new_job import JobWish, alternatives, new_job
 from gpuplan.planner.site.start_tables import start_replays
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.quota_site import dump_of
-from gpuplan.planner.twin.calibrate import Progress, nothing
+from gpuplan.planner.twin.calibrate import Progress, no_progress
 from gpuplan.planner.twin.settings import config_of, level_config, site_of
 from gpuplan.planner.twin.workload import ONE_PARTITION, unknown_partition
 from gpuplan.simkit.twin.site import SiteCluster
@@ -59,7 +59,7 @@ class StartForecast(Answer[EtaRequest, EtaResults]):
         return "\n".join([text.rstrip("\n"), "", "[calibration.eta]", *lines]) + "\n"
 
 
-def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
+def eta(request: EtaRequest, progress: Progress = no_progress) -> StartForecast:
     """Replay the site from an instant on until a job started, with what is unknown drawn.
 
     ``progress`` is called with the share done.
@@ -90,8 +90,8 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
         request.partition, request.qos,
     )  # fmt: skip
     job, assumed = new_job(wish, site, named)
-    others = alternatives(job, site, instant.past)
-    tables = start_replays(log, instant, site, config, [job, *(other.job for other in others)])
+    other_ways = alternatives(job, site, instant.past)
+    tables = start_replays(log, instant, site, config, [job, *(other.job for other in other_ways)])
     check_possible(tables, job)
     stored = calibration.eta
 
@@ -112,7 +112,7 @@ def eta(request: EtaRequest, progress: Progress = nothing) -> StartForecast:
     else:
         tested = StartBacktest(**structs.asdict(stored))
     results = eta_results(
-        tables, instant, job, others,
+        tables, instant, job, other_ways,
         EtaPlan(
             request.replays, request.seed, max(config.bf_interval, 1), calibration.level, zone
         ),

@@ -319,7 +319,7 @@ def pools_of_demand(request: ForecastRequest, source: DemandSource) -> list[Dema
     if shape is None:
         capacity, origin = {name: peaks.get(name, 0.0) for name in members}, PEAK
     else:
-        capacity, origin = _given_capacity(shape, list(members)), GIVEN
+        capacity, origin = _cluster_capacity(shape, list(members)), GIVEN
     return [
         DemandPool(name, places, capacity[name], origin, peaks.get(name, 0.0))
         for name, places in members.items()
@@ -351,7 +351,7 @@ def lendable_of(pools: list[DemandPool], expected: DemandForecast) -> list[Lenda
     return rows
 
 
-def _given_capacity(shape: ClusterShape, pools: list[str]) -> dict[str, float]:
+def _cluster_capacity(shape: ClusterShape, pools: list[str]) -> dict[str, float]:
     """Return the GPUs of each pool of a cluster. Raises `UsageError` where they do not match."""
     if not shape.gpu_types or (len(shape.pools) == 1 and len(pools) == 1):
         if len(pools) > 1:

@@ -71,14 +71,14 @@ class Calendar:
     Attributes:
         recorded: the months of the log, parts at the ends included.
         first: place of the first whole one.
-        known: how many are whole.
+        whole_months: how many are whole.
         months: the whole ones, then those ahead.
         zone: in which months begin; None for a log without dates.
     """
 
     recorded: Months
     first: int
-    known: int
+    whole_months: int
     months: Months
     zone: tzinfo | None
 
@@ -109,12 +109,16 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
     actual = usd_by_label(entries, [name for name, _ in runs.labels])
     use = _recorded_use(runs, book, calendar, entries)
     _check_model(request, use)
-    end = calendar.first + use.known
-    tested = past_forecasts(use, actual[calendar.first : end]) if use.known >= LEAST_TESTED else {}
+    end = calendar.first + use.recorded_months
+    tested = (
+        past_forecasts(use, actual[calendar.first : end])
+        if use.recorded_months >= LEAST_TESTED
+        else {}
+    )
     chosen = chosen_model(request.model, tested)
-    last = use.known - 1
+    last = use.recorded_months - 1
     able = [name for name, model in MODELS.items() if model.can(use, last)]
-    ahead = range(use.known, use.known + spending.months_ahead)
+    ahead = range(use.recorded_months, use.recorded_months + spending.months_ahead)
     spends = {name: [MODELS[name].forecast(use, last, month) for month in ahead] for name in able}
     edges = calendar.recorded.edges_us
     so_far: SoFar = {
@@ -130,7 +134,7 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
     results = SpendResults(
         by=request.by,
         model=chosen,
-        whole_months=use.known,
+        whole_months=use.recorded_months,
         level=LEVEL,
         usd=sum(round(total.usd * 100) for total in totals) / 100,
         months=tuple(rows),
@@ -162,14 +166,14 @@ def _recorded_use(
 ) -> RecordedUse:
     """Return the use of the whole months."""
     means = match_types(book.gpu_types, runs.runs.gpu_types, book.option)
-    end = calendar.first + calendar.known
+    end = calendar.first + calendar.whole_months
     return RecordedUse(
         runs=named_types(runs.runs, means),
         names=tuple(name for name, _ in runs.labels),
         book=book,
         gpu_types=entries.gpu_types,
         months=calendar.months,
-        known=calendar.known,
+        recorded_months=calendar.whole_months,
         gpu_h=np.array(gpu_h_of_periods(entries)[calendar.first : end]),
         zone=calendar.zone,
     )
@@ -182,34 +186,36 @@ def _calendar(request: ForecastRequest, trace: Trace, runs: BilledRuns, zone: tz
         recorded = months_of(paid_period(trace, runs, zone), zone)
     else:
         recorded = months_without_dates(runs.window_us)
-    whole = [place for place, is_part in enumerate(recorded.is_partial) if not is_part]
-    if not whole:
+    whole_months = [place for place, is_part in enumerate(recorded.is_partial) if not is_part]
+    if not whole_months:
         length = "calendar month" if is_dated else "730.5 hours"
         raise InputError(
             request.trace,
             f"no whole {length} in the log, which --spend needs",
             hint="give a longer log; gpuplan bill has the dollars of a month at the rates so far",
         )
-    count = len(whole) + request.spending.months_ahead
-    begin = int(recorded.edges_us[whole[0]])
+    count = len(whole_months) + request.spending.months_ahead
+    begin = int(recorded.edges_us[whole_months[0]])
     if is_dated:
         names = months_of((begin, begin + count * LONGEST_MONTH_US), zone)
         months = Months(names.edges_us[: count + 1], names.names[:count], names.whole_us[:count])
     else:
         names = months_without_dates((begin, begin + count * MONTH_US))
         months = replace(
-            names, names=tuple(f"month {whole[0] + place + 1}" for place in range(count))
+            names, names=tuple(f"month {whole_months[0] + place + 1}" for place in range(count))
         )
-    return Calendar(recorded, whole[0], len(whole), months, zone if is_dated else None)
+    return Calendar(
+        recorded, whole_months[0], len(whole_months), months, zone if is_dated else None
+    )
 
 
 def _check_model(request: ForecastRequest, use: RecordedUse) -> None:
     """Raise `UsageError` where the model asked for cannot be issued."""
     model = MODELS.get(request.model)
-    if request.model != AUTO and model is not None and not model.can(use, use.known - 1):
+    if request.model != AUTO and model is not None and not model.can(use, use.recorded_months - 1):
         raise UsageError(
             f"--model {request.model}: needs {model.needs}, and the log has "
-            f"{counted(use.known, 'whole month')}\n  next: --model {next(iter(MODELS))}"
+            f"{counted(use.recorded_months, 'whole month')}\n  next: --model {next(iter(MODELS))}"
         )
 
 
@@ -241,11 +247,11 @@ def _warnings(
     if request.by != ALL and all(name == NO_LABEL for name, _ in runs.labels):
         yield f"the log names no {request.by} for any job; choose another --by"
     yield from runs.running_note
-    if use.known < LEAST_TESTED:
+    if use.recorded_months < LEAST_TESTED:
         yield (
-            f"the log has {counted(use.known, 'whole month')}, and a test needs {LEAST_TESTED}: "
-            "the forecast is use as in the last month, untested, and its interval has only how "
-            "weeks differ"
+            f"the log has {counted(use.recorded_months, 'whole month')}, and a test needs "
+            f"{LEAST_TESTED}: the forecast is use as in the last month, untested, and its interval "
+            "has only how weeks differ"
         )
     changes = list(_changes_ahead(use))
     yield from changes[:MOST_CHANGES]
@@ -256,7 +262,7 @@ def _warnings(
 
 def _changes_ahead(use: RecordedUse) -> Iterator[str]:
     """Yield how the price book changes in the months ahead, in order of time."""
-    begin, end = use.span(use.known)[0], int(use.months.edges_us[-1])
+    begin, end = use.span(use.recorded_months)[0], int(use.months.edges_us[-1])
     texts: list[tuple[int, str]] = []
     for pool in use.book.pools:
         what = f"{pool.gpus:,} {pool.market} {pool.gpu_type}"

@@ -184,7 +184,7 @@ def _results(
     program = proof.anew.program
     columns, jobs = bought.program.columns, program.columns.jobs
     if decision is None:
-        assigned = assigned_jobs(columns, bought.whole.share)
+        assigned = assigned_jobs(columns, bought.whole_nodes.share)
         uses = market_uses(bought, assigned)
     else:
         assigned, uses = decision.run.assigned, decision.uses()
@@ -195,7 +195,7 @@ def _results(
     recorded = None if has_budget else bought_with(program, {COMMITMENT})
     recorded_usd = None
     if recorded is not None:
-        as_recorded = assigned_jobs(recorded.program.columns, recorded.whole.share)
+        as_recorded = assigned_jobs(recorded.program.columns, recorded.whole_nodes.share)
         recorded_usd = usd_of(recorded, as_recorded)
     saving = None if not recorded_usd else 1 - usd / recorded_usd
     targets: tuple[PlanTarget, ...] = ()
@@ -231,7 +231,7 @@ def _results(
             going_on_gpus=sum(market.held for market in columns.markets),
         ),
         markets=uses,
-        classes=_classes(columns, bought.whole.share, assigned),
+        classes=_classes(columns, bought.whole_nodes.share, assigned),
         levers=() if has_budget else lever_worths(proof.anew, recorded),
         jobs=jobs.size,
         deferred_jobs=int(jobs.is_deferred.sum()),

@@ -360,7 +360,7 @@ def _commitments(answer: PlanAnswer, end: datetime) -> list[PlanCommitment]:
     columns = bought.program.columns
     for number, name in enumerate(columns.types):
         market = answer.offered[name]
-        gpus = columns.markets[number].held + float(bought.whole.committed[number])
+        gpus = columns.markets[number].held + float(bought.whole_nodes.committed[number])
         new = gpus - _gpus([each for each in commitments if each.gpu_type == name])
         if new <= WHOLE or market.committed_usd is None:
             continue

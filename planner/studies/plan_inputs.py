@@ -63,7 +63,7 @@ def markets_of(
         book=prices.book,
         end_us=end_us,
         gpu=gpu,
-        others=prices,
+        list_prices=prices,
     )
     spot = Prices(request.spot_price, gpu=gpu, option="--spot-price")
     serverless = Prices(request.serverless, gpu=gpu, option="--serverless")
@@ -166,7 +166,7 @@ def shapes_of(
                 f"  next: --cluster {','.join(f'{name}=N' for name in types)}"
             )
         return {gpu_type: (pool.gpus, pool.gpus_per_node) for gpu_type in types}
-    means = match_types(shape.gpu_types, types, "--cluster", apart=True)
+    means = match_types(shape.gpu_types, types, "--cluster", one_type_each=True)
     pools = {pool.gpu_type: pool for pool in shape.pools}
     return {
         gpu_type: (0, None) if name is None else (pools[name].gpus, pools[name].gpus_per_node)

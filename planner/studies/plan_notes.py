@@ -41,7 +41,7 @@ def dear_spot(columns: RouteColumns) -> list[str]:
 
 def long_terms(proof: PlanProof, window_s: float) -> list[str]:
     """Return the terms of commitments that are over ten times as long as the log."""
-    columns, committed = proof.bought.program.columns, proof.bought.whole.committed
+    columns, committed = proof.bought.program.columns, proof.bought.whole_nodes.committed
     terms = {
         market.term
         for market, gpus in zip(columns.markets, committed, strict=True)

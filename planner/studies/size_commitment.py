@@ -164,7 +164,7 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
         end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
         zone=zone_named(request.replay.jobs.log.time_zone),
-        others=prices if _is_priced(request) else None,
+        list_prices=prices if _is_priced(request) else None,
     )
     check_names(
         {

@@ -13,7 +13,7 @@ from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.characterize.today import GpuUsage, Today
 from gpuplan.analysis.prices.contracts import PaidPool
-from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult, together
+from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult, combined
 from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.requests.size_texts import SizeRange
@@ -221,7 +221,7 @@ class TypeAnswer:
             gpus=gpus,
             nodes=None if gpus is None else self.nodes(gpus),
             usd_per_month=None if gpus is None else self.month_usd(gpus),
-            utilization=None if gpus is None else self.sizes.one(gpus).utilization,
+            utilization=None if gpus is None else self.sizes.at_size(gpus).utilization,
             interval=self.interval,
             unclear=self.unclear,
             widest_job_gpus=self.widest,
@@ -251,7 +251,7 @@ def results_of(
     first, is_one = pools[0], len(pools) == 1
     values: tuple[float | None, ...] = (None,) * len(request.target)
     if is_one and first.gpus is not None:
-        values = answers[0].sizes.one(first.gpus).target_values
+        values = answers[0].sizes.at_size(first.gpus).target_values
     return SizeResults(
         gpus=first.gpus if is_one else None,
         nodes=first.nodes if is_one else None,
@@ -267,7 +267,7 @@ def results_of(
         points=tuple(point for answer in answers for point in answer.points),
         pools=pools,
         today=first.today if is_one else today,
-        commitment=together(pool.commitment for pool in pools),
+        commitment=combined(pool.commitment for pool in pools),
         fidelity=fidelity,
     )
 
@@ -287,14 +287,14 @@ class PoolAnswer(TypeAnswer):
     ) -> None:
         each = pool.gpus_per_node
         level, seed, step = request.level, request.replay.jobs.seed, request.cluster_step
-        sure = None if level is None else Resampling(level, request.resamples, seed)
+        resampling = None if level is None else Resampling(level, request.resamples, seed)
         _, draws = np.random.default_rng(seed).spawn(2)  # as every replay draws
         option = "--gpus" if step is None else "--cluster-step"
-        terms = ReplayTerms(request.spec(), draws, each, request.targets(), sure, option)
+        terms = ReplayTerms(request.spec(), draws, each, request.targets(), resampling, option)
         sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
         name = ALL if is_one else pool.gpu_type or "unknown"
         super().__init__(request, sizes, price, name, pool.seen, is_one=is_one, paid=paid)
-        self.pool, self.plan, self.sure, self.each = pool, plan, sure, each
+        self.pool, self.plan, self.resampling, self.each = pool, plan, resampling, each
         self.today_gpus = None if pool.shape is None else pool.shape.gpus
         self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS
         self.widest = int(pool.jobs.workload.gpus.max())
@@ -316,4 +316,4 @@ class PoolAnswer(TypeAnswer):
         if self.plan is None or not self.may_speak:
             return None
         low, high = (Fraction(str(growth)) for growth in self.request.growths)
-        return self.plan.result((low, high), self.sure)
+        return self.plan.result((low, high), self.resampling)

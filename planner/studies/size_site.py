@@ -112,8 +112,8 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     """
     assert request.twin is not None  # as checked by the caller
     document, calibration = read_twin(request.twin)
-    whole = read_site_log(request.replay.trace, calibration.time_zone)
-    log = whole if calibration.all_jobs else recent(whole)
+    full_log = read_site_log(request.replay.trace, calibration.time_zone)
+    log = full_log if calibration.all_jobs else recent(full_log)
     jobs = in_site_zone(request.replay.jobs, request.replay.trace, calibration, request.twin)
     trace = read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS))
     seen, prices = today(trace), at_end(trace, prices)
@@ -121,9 +121,9 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config, targets = level_config(full, calibration.level), request.targets()
     _check_groups(targets, work)
-    sure = None
+    resampling = None
     if request.level is not None:
-        sure = Resampling(request.level, request.resamples, request.replay.jobs.seed)
+        resampling = Resampling(request.level, request.resamples, request.replay.jobs.seed)
     types = node_types(site, request.gpu_type)
     if request.gpus is not None and len(types) > 1:
         raise UsageError(f"--gpus: of which type?\n  next: --gpu-type {types[0].name}")
@@ -131,7 +131,7 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     held, chance = held_jobs(work), Chance.of(work, patience_of(work))
     today_wait = today_waits(site, config, work, chance, request.engine)
     terms = [
-        SiteTerms(site, config, work, nodes, targets, sure, by, held, chance, today_wait)
+        SiteTerms(site, config, work, nodes, targets, resampling, by, held, chance, today_wait)
         for nodes in types
     ]
     is_one = len(types) == 1
@@ -150,12 +150,18 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     if request.target and fidelity.may_speak and all(a.gpus is None for a in answers):
         failure = f"no number of nodes that was tried meets {listed(request.target)}"
     warnings = []
-    if calibration.sha256 is not None and calibration.sha256 not in (whole.sha256, *whole.sources):
+    if calibration.sha256 is not None and calibration.sha256 not in (
+        full_log.sha256,
+        *full_log.sources,
+    ):
         warnings.append("the settings were calibrated on another log")
     return SizeAnswer(
         request=request,
         results=_results(request, answers, seen, fidelity),
-        inputs=(InputFile(str(whole.path), whole.sha256, whole.jobs.height), *prices.inputs),
+        inputs=(
+            InputFile(str(full_log.path), full_log.sha256, full_log.jobs.height),
+            *prices.inputs,
+        ),
         warnings=tuple(warnings),
         notes=(
             *work.notes,
@@ -180,15 +186,16 @@ def _partitions_note(types: Sequence[NodesOfType], site: SiteCluster) -> Iterato
     """Yield which partitions of today's nodes new ones do not join."""
     for nodes in types:
         inside = set(nodes.choice.nodes)
-        others = [
+        other_partitions = [
             part.name
             for part in site.partitions
             if inside & set(part.nodes) and part.name not in nodes.choice.partitions
         ]
-        if others:
+        if other_partitions:
             yield (
                 f"new {nodes.name} nodes join {listed(nodes.choice.partitions)}; --gpu-type "
-                f"type:{nodes.choice.like.gpu_type} puts them into {listed(others)} too"
+                f"type:{nodes.choice.node_kind.gpu_type} puts them into "
+                f"{listed(other_partitions)} too"
             )
 
 
@@ -216,7 +223,7 @@ def _results(
     pools = tuple(answer.result() for answer in answers)
     types = [pool.today for pool in pools]
     usd = [today.usd_per_month for today in types if today.usd_per_month is not None]
-    whole = SizeToday(
+    today = SizeToday(
         cluster_gpus=fidelity.cluster_gpus,
         mean_gpus=seen.usage.gpu_h / (seen.window_s / HOUR_S) if seen.window_s else 0.0,
         peak_gpus=seen.usage.peak_gpus,
@@ -224,4 +231,4 @@ def _results(
         p95_wait_s=seen.p95_wait_s,
         usd_per_month=float(np.sum(usd)),
     )
-    return results_of(request, answers, pools, whole, fidelity)
+    return results_of(request, answers, pools, today, fidelity)

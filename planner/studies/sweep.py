@@ -116,7 +116,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     of_cluster = usd if prices is None else prices.mean(hours)
     if of_cluster is None and now is not None:
         of_cluster = now.usage.usd_per_gpu_h
-    replays = _beside_today(replays, request, inputs, now, of_cluster, gpu)
+    replays = _with_today(replays, request, inputs, now, of_cluster, gpu)
     effective = settings_of(base.on(inputs.jobs.workload))
     left_out = [note for note in inputs.jobs.notes if NO_GPU in note]
     caveats = (*left_out, *inputs.deadline_notes([policy]), *notes)
@@ -185,14 +185,14 @@ def _priced(
     against, notes = None, priced.notes
     for spec in policies[1:]:
         (against,), more = price(
-            [spec], table, first_us, beside=(priced.gpu, policy.label),
+            [spec], table, first_us, other_gpu=(priced.gpu, policy.label),
             log_types=tuple(_gpu_hours(inputs)),
         )  # fmt: skip
         notes = (*notes, *(f"{spec.label}: {note}" for note in more if note not in notes))
     return base, against, notes, priced.gpu or None
 
 
-def _beside_today(
+def _with_today(
     replays: Sweep,
     request: SweepRequest,
     inputs: ReplayInputs,

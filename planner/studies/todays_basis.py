@@ -25,8 +25,8 @@ def todays_basis(
     if now is None or now.usage.usd_per_month is None or prices.is_flat(gpu_h):
         return NO_BASIS
     usd_per_h = now.usage.usd_per_month / MONTH_H
-    beside = usd_per_h - now.usage.mean_gpus * usd_per_gpu_h
-    return TodaysBasis(beside, min(pools_usd_per_h(prices), usd_per_h))
+    other_usd_per_h = usd_per_h - now.usage.mean_gpus * usd_per_gpu_h
+    return TodaysBasis(other_usd_per_h, min(pools_usd_per_h(prices), usd_per_h))
 
 
 def pay_per_use(now: Today, prices: Prices) -> float:

@@ -202,8 +202,8 @@ def whole_log(trace: Trace, path: Path, jobs: Selection | None) -> pl.DataFrame:
         (jobs.where, jobs.since, jobs.until, jobs.sample) == (None,) * 4 and (trace.period is None)
     ):
         return trace.jobs
-    whole = Selection(as_of=jobs.as_of, log=jobs.log)
-    return read_trace(path, whole, columns=NEEDED, optional=SITE).jobs
+    everything = Selection(as_of=jobs.as_of, log=jobs.log)
+    return read_trace(path, everything, columns=NEEDED, optional=SITE).jobs
 
 
 def cluster_warnings(analysis: WaitAnalysis) -> Sequence[str]:
@@ -268,7 +268,7 @@ def cluster_of_site(document: SiteDocument, kinds: Iterable[str]) -> StatedClust
     gpus: dict[str | None, int] = {}
     partitions = {part.name: frozenset(part.nodes) for part in site.partitions}
     kinds = list(kinds)
-    named = match_types(list(by_type), kinds, "--twin", apart=True) if by_type else {}
+    named = match_types(list(by_type), kinds, "--twin", one_type_each=True) if by_type else {}
     for kind in kinds:
         name = named.get(kind)
         if name is not None:

@@ -115,7 +115,7 @@ def waste(request: WasteRequest) -> WasteAnswer:
     series = None if metrics is None else metrics.jobs
     zone_name = trace.provenance.time_zone
     prices = Prices.read(request.prices, request.jobs.log.time_zone)
-    usd_of_others = _usd_of_others(request, trace, prices)
+    usd_of_others = _usd_of_alternatives(request, trace, prices)
     kinds = kinds_of_waste(trace, series)
     arrays = trace.arrays()
     begin, end = arrays.window_us()
@@ -231,7 +231,7 @@ def _unread(trace: Trace, known_h: float) -> tuple[str, ...]:
     return tuple(note for note in unknown if known_h <= 0 or not note.startswith(USUAL))
 
 
-def _usd_of_others(request: WasteRequest, trace: Trace, prices: Prices) -> dict[str, float]:
+def _usd_of_alternatives(request: WasteRequest, trace: Trace, prices: Prices) -> dict[str, float]:
     """Return the prices of the GPU types that jobs could have instead of theirs.
 
     These are the types with a memory and a price of their own. The memory of a type that no job

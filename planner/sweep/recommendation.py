@@ -111,7 +111,7 @@ class Case:
     rented: RentedChoice | None = None
 
     @property
-    def taken(self) -> Savings:
+    def chosen_savings(self) -> Savings:
         """The savings of the choice."""
         return self.savings if self.rented is None else self.rented.savings
 
@@ -209,14 +209,16 @@ def _confidence(
     resampled = [point.resampled for point in choices]
     cost = np.array([each.cost_usd for each in resampled if each is not None])
     jct = np.array([each.mean_jct_s for each in resampled if each is not None])
-    whole = cost[0]
+    serverless_usd = cost[0]
     judged = objective(cost, jct, jobs, criteria.value_of_time)
-    saving = whole - cost[best]
-    share = np.divide(saving, whole, out=np.full(whole.size, np.nan), where=whole > 0)
+    saving = serverless_usd - cost[best]
+    share = np.divide(
+        saving, serverless_usd, out=np.full(serverless_usd.size, np.nan), where=serverless_usd > 0
+    )
     blocks = -(-jobs // criteria.block_jobs)
     return Confidence(
         level_percent=level,
-        resamples=whole.size,
+        resamples=serverless_usd.size,
         block_jobs=criteria.block_jobs,
         best_share=float((judged[best] == judged.min(axis=0)).mean()),
         saving_usd=interval(saving, level, blocks),

@@ -143,9 +143,11 @@ def set_against(
     share = saving / reference_run.cost_usd if reference_run.cost_usd else None
     if level is None or point.resampled is None or reference_run.resampled is None:
         return Against(saving, share, change_s, net)
-    whole, jct_s = reference_run.resampled
-    less = whole - point.resampled.cost_usd
-    shares = np.divide(less, whole, out=np.full(whole.size, np.nan), where=whole > 0)
+    reference_usd, jct_s = reference_run.resampled
+    less = reference_usd - point.resampled.cost_usd
+    shares = np.divide(
+        less, reference_usd, out=np.full(reference_usd.size, np.nan), where=reference_usd > 0
+    )
     confidence = AgainstConfidence(
         level_percent=level,
         saving_usd=interval(less, level, blocks),

@@ -214,7 +214,7 @@ def _case(sweep: Sweep, case: Case) -> CaseResults:
     return CaseResults(
         price_ratio=case.price_ratio,
         value_of_time_usd_per_h=case.value_of_time,
-        savings=case.taken,
+        savings=case.chosen_savings,
         closed_form=case.closed_form.results(),
         recommended=recommended,
         cheapest=_named(sweep, case, case.cheapest),

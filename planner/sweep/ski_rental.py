@@ -258,5 +258,5 @@ def ski_rental(
 
 def _mean(values: FloatArray, weights: FloatArray, usual: float) -> float:
     """Return the weighted mean, or exactly the usual value if all are equal to it or none exist."""
-    alike = not values.size or (values == to_micros(usual) / MICROS).all()
-    return usual if alike else float(np.average(values, weights=weights))
+    is_constant = not values.size or (values == to_micros(usual) / MICROS).all()
+    return usual if is_constant else float(np.average(values, weights=weights))

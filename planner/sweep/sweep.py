@@ -20,7 +20,7 @@ from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.policies.allpass import check_fits, warnings_of
-from gpuplan.planner.runs.panels import together
+from gpuplan.planner.runs.panels import stacked
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sweep.alternatives import TodaysCluster, rented_only, without_moves
 from gpuplan.planner.sweep.recommendation import Case, Criteria, RentedChoice, choose, savings_of
@@ -124,13 +124,13 @@ class Sweep:
     @property
     def recommended(self) -> SweepPoint:
         """What to take in the first case: a point, everything rented or everything serverless."""
-        return self.taken(self.cases[0])
+        return self.recommended_in(self.cases[0])
 
     def chosen(self, case: Case) -> SweepPoint:
         """Return the best threshold of a case, or everything serverless."""
         return self.point(case.best)
 
-    def taken(self, case: Case) -> SweepPoint:
+    def recommended_in(self, case: Case) -> SweepPoint:
         """Return what to take in a case: `chosen`, or everything on rented workers."""
         return self.chosen(case) if case.rented is None else case.rented.point
 
@@ -160,7 +160,7 @@ class Sweep:
         rows = [(index, point.policy, point) for index, point in enumerate(self.points)]
         reference_run = self.against
         last = {"point": None, "capacity": None, "price_ratio": None}
-        lines = together(
+        lines = stacked(
             [
                 (
                     {

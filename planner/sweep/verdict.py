@@ -84,8 +84,8 @@ def judge(
     capacity = chosen.capacity if case.best is not None else points[0].capacity
     fixed = [p for p in points if p.policy == "fixed" and p.capacity == capacity]
     first, last = _same(fixed)
-    others = [p for p in points if p is not chosen and p.capacity == capacity]
-    tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in others)
+    other_points = [p for p in points if p is not chosen and p.capacity == capacity]
+    tied = any(abs(p.cost_usd - chosen.cost_usd) <= SAME * chosen.cost_usd for p in other_points)
     # The chosen point may itself be slower than the fastest by `NEARLY`.
     shortest_s = min(point.mean_jct_s for point in (everything, *points))
     is_slow = rented.mean_jct_s > (1 + NEARLY) * shortest_s

@@ -128,14 +128,14 @@ class CalibrateResults:
         return next(level for level in self.levels if level.name == self.chosen)
 
 
-def nothing(share: float) -> None:
+def no_progress(share: float) -> None:
     """Show no progress."""
 
 
 class Replays:
     """Shows how far replays are; ``total`` replays are all the work."""
 
-    def __init__(self, total: int, progress: Progress = nothing) -> None:
+    def __init__(self, total: int, progress: Progress = no_progress) -> None:
         self.total = total
         self.progress = progress
         self.done = 0
@@ -168,7 +168,7 @@ def calibrate(
     warmup_s: int | None = None,
     limit_factor: float = 2.0,
     earlier: int = 0,
-    progress: Progress = nothing,
+    progress: Progress = no_progress,
 ) -> CalibrateResults:
     """Replay a log under more and more of its site's rules and score each.
 

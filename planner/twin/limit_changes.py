@@ -62,12 +62,12 @@ def _settled(who: str, gpus: str, document: SiteDocument, log: SiteLog) -> SiteC
 
 def _put(keys: tuple[str, ...], gpus: str, note: str = "") -> SiteChange:
     """Return the change of a limit."""
-    whole = (*keys, "gpu")
+    full_keys = (*keys, "gpu")
 
     def change(of: SiteDocument) -> None:
-        of.put(gpus, *whole)
+        of.put(gpus, *full_keys)
 
-    return SiteChange(".".join(whole), change, keys=(whole,), notes=(note,) if note else ())
+    return SiteChange(".".join(full_keys), change, keys=(full_keys,), notes=(note,) if note else ())
 
 
 def _of_users(gpus: str, document: SiteDocument, log: SiteLog) -> SiteChange:
@@ -93,11 +93,11 @@ def _of_users(gpus: str, document: SiteDocument, log: SiteLog) -> SiteChange:
     within = [name for name in jobs if name in having] or having or list(jobs)
     name = max(within, key=lambda qos: jobs[qos]) if within else USUAL_QOS
     note = ""
-    if others := [qos for qos in having if qos != name]:
-        other = ", ".join(f"{qos} {settings.qos[qos].MaxTRESPU.value}" for qos in others)
+    if other_qos := [qos for qos in having if qos != name]:
+        other = ", ".join(f"{qos} {settings.qos[qos].MaxTRESPU.value}" for qos in other_qos)
         note = (
             f"--limit user: set in QOS {name}, under which most jobs run; others stay ({other} "
-            f"GPUs a user): qos:{others[0]}/user=N sets one"
+            f"GPUs a user): qos:{other_qos[0]}/user=N sets one"
         )
     elif not having:
         note = f"--limit user: no limit of GPUs per user is known, so QOS {name} gets one"

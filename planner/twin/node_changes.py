@@ -36,13 +36,13 @@ class NodeChoice:
 
     Attributes:
         kind: what the name is of `KINDS`; empty where none was given.
-        like: a node of them, without its name.
+        node_kind: a node of them, without its name.
         nodes: their names, in the order of the site.
         partitions: names of those that new nodes like them belong to.
     """
 
     kind: str
-    like: SiteNode
+    node_kind: SiteNode
     nodes: tuple[str, ...]
     partitions: tuple[str, ...]
 
@@ -66,9 +66,9 @@ def add_nodes(text: str) -> SiteChange:
         site = site_of(document)
         notes = tuple(
             f"--add-nodes: {name} is read as the partition {name}; type:{name}={count} also puts "
-            f"the nodes into {listed(others)}"
+            f"the nodes into {listed(partitions)}"
             for name, count in parts
-            if (others := _other_partitions(site, name))
+            if (partitions := _other_partitions(site, name))
         )
         return SiteChange(f"add-nodes {text}", site=add, notes=notes)
 
@@ -116,8 +116,8 @@ def reserve(text: str) -> SiteChange:
             f"--reserve must be like a100=2@account:climate, nodes and who they are kept for, got "
             f"{text!r}"
         )
-    ((name, count), *others) = _counts("--reserve", nodes, without_count=True)
-    if others:
+    ((name, count), *more_counts) = _counts("--reserve", nodes, without_count=True)
+    if more_counts:
         raise UsageError(f"--reserve {text}: give one kind of nodes at a time")
 
     def settle(document: SiteDocument, log: SiteLog) -> SiteChange:
@@ -151,7 +151,7 @@ def chosen_nodes(site: SiteCluster, text: str, option: str) -> NodeChoice:
         UsageError: nothing has that name, or it stands for nodes of several sizes or types.
     """
     if not text:
-        return _alike(site, "", option, "", tuple(node.name for node in site.nodes))
+        return _most_common_kind(site, "", option, "", tuple(node.name for node in site.nodes))
     partition, slash, kind_of_gpu = (part.strip() for part in text.partition("/"))
     if slash and _partition(site, partition):
         typed = set(_nodes_of_type(site, kind_of_gpu))
@@ -161,7 +161,7 @@ def chosen_nodes(site: SiteCluster, text: str, option: str) -> NodeChoice:
         kind_of = {node.name: replace(node, name="") for node in site.nodes}
         usual = Counter(kind_of[node] for node in both).most_common(1)[0][0]
         same = [node for node in both if kind_of[node] == usual]
-        return _alike(site, partition, option, "partition", same)
+        return _most_common_kind(site, partition, option, "partition", same)
     prefix, colon, rest = text.partition(":")
     kinds = (prefix.strip().lower(),) if colon else KINDS
     name = rest.strip() if colon else text
@@ -181,40 +181,44 @@ def chosen_nodes(site: SiteCluster, text: str, option: str) -> NodeChoice:
                 f"{option}: {name} is a partition and a {'GPU type' if other == 'type' else other} "
                 f"of other nodes; write partition:{name} or {other}:{name}"
             )
-    return _alike(site, name, option, kind, nodes)
+    return _most_common_kind(site, name, option, kind, nodes)
 
 
-def _alike(
+def _most_common_kind(
     site: SiteCluster, name: str, option: str, kind: str, nodes: Sequence[str]
 ) -> NodeChoice:
     """Return those of the most common kind among nodes; only weights may differ without a word."""
     of = {node.name: replace(node, name="") for node in site.nodes}
     counts = Counter(of[node] for node in nodes)
-    if name and len({(like.gpu_type, like.gpus) for like in counts}) > 1:
-        first = {like: next(node for node in nodes if of[node] == like) for like in counts}
+    if name and len({(node_kind.gpu_type, node_kind.gpus) for node_kind in counts}) > 1:
+        first = {
+            node_kind: next(node for node in nodes if of[node] == node_kind) for node_kind in counts
+        }
         what = ", ".join(
-            f"{count} of {like.gpus} {like.gpu_type} (such as {first[like]})"
-            for like, count in counts.items()
+            f"{count} of {node_kind.gpus} {node_kind.gpu_type} (such as {first[node_kind]})"
+            for node_kind, count in counts.items()
         )
-        likes = list(counts)
-        is_typed = kind == "partition" and len({like.gpu_type for like in likes}) == len(likes)
-        example = f"{name}/{likes[0].gpu_type}" if is_typed else first[likes[0]]
+        node_kinds = list(counts)
+        is_typed = kind == "partition" and len(
+            {node_kind.gpu_type for node_kind in node_kinds}
+        ) == len(node_kinds)
+        example = f"{name}/{node_kinds[0].gpu_type}" if is_typed else first[node_kinds[0]]
         raise UsageError(
             f"{option}: {name} has nodes of several kinds: {what}\n"
             f"  next: say which, for example {example}=1"
         )
-    like = max(counts, key=lambda node: counts[node])
-    same = tuple(node for node in nodes if of[node] == like)
+    node_kind = max(counts, key=lambda node: counts[node])
+    same_nodes = tuple(node for node in nodes if of[node] == node_kind)
     if kind == "partition":
         within: tuple[str, ...] = (_partition(site, name),)
     elif kind == "node":  # like the first: in its partitions
-        within = tuple(p.name for p in site.partitions if same[0] in p.nodes)
+        within = tuple(p.name for p in site.partitions if same_nodes[0] in p.nodes)
     else:
-        within = tuple(p.name for p in site.partitions if any(of[n] == like for n in p.nodes))
+        within = tuple(p.name for p in site.partitions if any(of[n] == node_kind for n in p.nodes))
     if kind == "" and within:  # in the order of the first of its partitions, as listed there
         first_part = site.partition(within[0])
-        same = tuple(node for node in first_part.nodes if of[node] == like)
-    return NodeChoice(kind, like, same, within)
+        same_nodes = tuple(node for node in first_part.nodes if of[node] == node_kind)
+    return NodeChoice(kind, node_kind, same_nodes, within)
 
 
 def _partition(site: SiteCluster, name: str) -> str:
@@ -284,9 +288,11 @@ def _counts(option: str, text: str, without_count: bool = False) -> list[tuple[s
 def _with_nodes(site: SiteCluster, choice: NodeChoice, count: int, text: str) -> SiteCluster:
     if len(site.nodes) + count > MOST_HOSTS:
         raise UsageError(f"--add-nodes {text}: a site may have {MOST_HOSTS:,} nodes at most")
-    taken = {node.name for node in site.nodes}
-    names = [f"added{i}" for i in range(1, len(taken) + count + 1) if f"added{i}" not in taken]
-    new = tuple(replace(choice.like, name=name) for name in names[:count])
+    used_names = {node.name for node in site.nodes}
+    names = [
+        f"added{i}" for i in range(1, len(used_names) + count + 1) if f"added{i}" not in used_names
+    ]
+    new = tuple(replace(choice.node_kind, name=name) for name in names[:count])
     parts = tuple(
         replace(p, nodes=(*p.nodes, *(node.name for node in new)))
         if p.name in choice.partitions

@@ -148,7 +148,7 @@ def score_run(
     if not mask.any():
         return None
     recorded, replayed, held = work.recorded_wait, run.wait, work.held
-    whole = score_waits(name, recorded[mask], replayed[mask], held[mask])
+    all_scores = score_waits(name, recorded[mask], replayed[mask], held[mask])
     by: dict[str, list[WaitScore]] = {}
     for kind in work.GROUPS if groups else ():
         names = work.names(kind)
@@ -158,7 +158,7 @@ def score_run(
             if of.sum() >= LEAST_GROUP:
                 scores.append(score_waits(str(group), recorded[of], replayed[of], held[of]))
         by[kind] = scores
-    return LevelScore(**asdict(whole) | {"gpu_use": gpu_use(work, run), "by": by})
+    return LevelScore(**asdict(all_scores) | {"gpu_use": gpu_use(work, run), "by": by})
 
 
 def gpu_use(work: SiteWorkload, run: StartedRun) -> float | None:
@@ -182,14 +182,14 @@ def wait_note(work: SiteWorkload) -> str | None:
     held, waited = work.held[work.scored], work.recorded_wait[work.scored]
     if not held.size or held.mean() < LEAST_HELD * (held + waited).mean():
         return None
-    both, of_it = shown_alike(float((held + waited).mean()), float(waited.mean()))
+    both, of_it = shown_in_one_unit(float((held + waited).mean()), float(waited.mean()))
     return (
         f"from submission the {held.size:,} scored jobs waited {both} on average, {of_it} of it "
         "after they were eligible: only this part is replayed, not dependencies or begin times"
     )
 
 
-def shown_alike(*seconds: float) -> tuple[str, ...]:
+def shown_in_one_unit(*seconds: float) -> tuple[str, ...]:
     """Return durations with the unit that suits the longest of them."""
     most = max(map(abs, seconds))
     size, unit = next((s, u) for limit, s, u in UNITS if most < limit)
@@ -239,7 +239,7 @@ def advice(
     for name, off in _off(work.names("user"), mask, error, mean, noise_s)[:3]:
         if off < 0:
             look = "limits or holds that no file shows" if "account" in tables else "MaxJobs"
-            early = shown_alike(-off)[0]
+            early = shown_in_one_unit(-off)[0]
             said.append(f"Jobs of user {name} start {early} early in the replay: check {look}.")
     late = mask & (recorded > HOUR_S)
     if late.sum() >= LEAST_GROUP:
@@ -255,7 +255,7 @@ def advice(
 
 def _partition_advice(name: str, off_s: float, has_nodes: bool, missing: str) -> str:
     """Return what to look at where the waits in a partition are off by a mean of some seconds."""
-    how = f"{shown_alike(abs(off_s))[0]} too {'long' if off_s > 0 else 'short'}"
+    how = f"{shown_in_one_unit(abs(off_s))[0]} too {'long' if off_s > 0 else 'short'}"
     begin = f"Replayed waits in partition {name} are {how}"
     if not has_nodes:
         return f"{begin}: check its nodes, which are inferred."
@@ -307,7 +307,7 @@ def left_out_notes(work: SiteWorkload, shown: BoolArray | None = None) -> tuple[
     reasons = [f"{in_warmup:,} that warm the replay up"] if in_warmup else []
     reasons += [f"{other:,} that its rules do not explain"] if other else []
     waited = work.recorded_wait + work.held
-    here, all_jobs = shown_alike(
+    here, all_jobs = shown_in_one_unit(
         float(np.percentile(work.recorded_wait[shown], 95)), float(np.percentile(waited[every], 95))
     )
     without = f", without {listed(reasons, MOST_REASONS)}" if reasons else ""

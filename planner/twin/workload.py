@@ -176,7 +176,7 @@ def site_workload(
             f"{int(is_assumed.sum()):,} of {n:,} jobs have no time limit in the log: the limit is "
             f"assumed to be {limit_factor:g} times the run time, at most the partition's MaxTime"
         )
-    pinned = in_warmup | _asked_for_nodes(table)
+    pinned = in_warmup | _names_nodes(table)
     billing = table["billing"].to_numpy().astype(np.float64)
     codes, names = {}, {}
     for column in ("user", "account", "partition", "qos"):
@@ -309,7 +309,7 @@ def has_reason(beginnings: Iterable[str]) -> pl.Expr:
     return pl.any_horizontal(reason.str.starts_with(beginning) for beginning in beginnings)
 
 
-def _asked_for_nodes(table: pl.DataFrame) -> BoolArray:
+def _names_nodes(table: pl.DataFrame) -> BoolArray:
     reserved = table["reservation"].fill_null("").str.len_chars() > 0
     named = table["submit_line"].fill_null("").str.contains(NAMED_NODES.pattern)
     pinned: BoolArray = (reserved | named).to_numpy()

@@ -90,7 +90,7 @@ def waste_clock(log: Trace, waste_gpu_h: FloatArray, zone: str) -> WasteClock | 
     held_gpu_h = arrays.gpu_s / HOUR_S
     rate = runs.gpus * (waste_gpu_h / np.maximum(held_gpu_h, 1e-12))[runs.job]
     waited = np.zeros(edges.size - 1)
-    whole = np.zeros(edges.size - 1)
+    total_h = np.zeros(edges.size - 1)
     names, codes = np.unique(kinds.to_numpy().astype(str), return_inverse=True)
     codes = codes.reshape(-1)
     for code in range(names.size):
@@ -98,12 +98,12 @@ def waste_clock(log: Trace, waste_gpu_h: FloatArray, zone: str) -> WasteClock | 
         if not of_kind.any():
             continue
         held = _Integral.of(runs.start_us[of_kind], runs.end_us[of_kind], rate[of_kind])
-        whole += np.diff(held.until(edges))
+        total_h += np.diff(held.until(edges))
         for first, last in _stretches(jobs.filter(codes == code), edges):
             hour = (first - begin) // HOUR_US
             np.add.at(waited, hour, held.until(last) - held.until(first))
-    waited, whole = waited / HOUR_US, whole / HOUR_US
-    free = np.maximum(whole - waited, 0)
+    waited, total_h = waited / HOUR_US, total_h / HOUR_US
+    free = np.maximum(total_h - waited, 0)
     hours = () if log.provenance.relative_time else tuple(_by_hour(edges, waited, free, zone))
     return WasteClock(
         waited_gpu_h=float(waited.sum()),

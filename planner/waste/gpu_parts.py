@@ -59,7 +59,7 @@ def slices_of(gpu_type: str | None, memory_gb: float) -> tuple[Slice, ...]:
     named = None if gpu_type is None else gpu_name(gpu_type, memory_gb)
     for kind, slices in mig_slices().items():
         if named is not None and same_gpu(kind, named):
-            whole = float(kind.rpartition("-")[2].removesuffix("GB"))
-            if abs(whole - memory_gb) <= NEAR * whole:
+            type_gb = float(kind.rpartition("-")[2].removesuffix("GB"))
+            if abs(type_gb - memory_gb) <= NEAR * type_gb:
                 return slices
     return tuple(Slice(f"1/{count}", memory_gb / count, 1 / count, count) for count in SHARES)

@@ -16,7 +16,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import OutputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.characterize.clock import in_zone
-from gpuplan.analysis.storage.temporary import folder_beside
+from gpuplan.analysis.storage.temporary import folder_next_to
 from gpuplan.analysis.waste.kinds import ALMOST_ALL, IDLE, IDLE_ENDS, PARTLY_IDLE
 from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.waste.tally import DOING_NOTHING, WasteRow, WasteTable
@@ -76,7 +76,7 @@ def write_mail(
     named = table.jobs["user"].cast(pl.String).to_numpy() if rows else np.empty(0)
     dates = [_date(at_us, zone) for at_us in window_us]
     try:
-        held = folder_beside(folder)
+        held = folder_next_to(folder)
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made: {error.strerror or error}") from error
     try:

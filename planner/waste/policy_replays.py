@@ -60,7 +60,7 @@ class PoolReplay:
 
         None where nothing can be changed, or no wait is known.
         """
-        names, whole = self.waste.replayed()
+        names, all_remedies = self.waste.replayed()
         waits: dict[str, list[IntArray]] = {name: [] for name in (TODAY, *names)}
         cases = {name: self._jobs(name) for name in waits}
         effects: dict[str, GroupEffect] = {}
@@ -72,10 +72,10 @@ class PoolReplay:
         if not effects:
             return None
         rows = [_row(name, self.waste.jobs_of(name), each) for name, each in effects.items()]
-        if whole != ALL:
-            rows += [replace(row, name=ALL) for row in rows if row.name == whole]
-        told, counts = self._todays_waits(waits)
-        base = told[counts].astype(np.float64)
+        if all_remedies != ALL:
+            rows += [replace(row, name=ALL) for row in rows if row.name == all_remedies]
+        todays_waits, counts = self._todays_waits(waits)
+        base = todays_waits[counts].astype(np.float64)
         submit_s = self._submit_s()
         answer = counterfactual_of(
             rows,
@@ -89,7 +89,7 @@ class PoolReplay:
         )
         if not answer.is_shorter:
             return answer
-        freed = zip(self.pools, cases[TODAY], cases[whole], strict=True)
+        freed = zip(self.pools, cases[TODAY], cases[all_remedies], strict=True)
         return replace(answer, freed=tuple(self._freed(*each) for each in freed))
 
     @property
@@ -117,12 +117,12 @@ class PoolReplay:
             waits[name].append(wait)
 
     def _effects(self, waits: Mapping[str, list[IntArray]]) -> dict[str, GroupEffect]:
-        told, counts = self._todays_waits(waits)
+        todays_waits, counts = self._todays_waits(waits)
         effects = {}
         for name, changed in waits.items():
             pairs = zip(waits[TODAY], changed, strict=True)
             effect = effect_on_all(
-                self._submit_s()[counts], told[counts],
+                self._submit_s()[counts], todays_waits[counts],
                 [(before[counts], after[counts]) for before, after in pairs],
             )  # fmt: skip
             if name != TODAY and effect is not None:
@@ -136,17 +136,17 @@ class PoolReplay:
 
     def _todays_waits(self, waits: Mapping[str, list[IntArray]]) -> tuple[IntArray, BoolArray]:
         """Return the waits of today, and whose are known: recorded, else replayed."""
-        recorded = [
+        by_pool = [
             np.full(rows.size, np.nan)
             if pool.jobs.recorded_wait_s is None
             else pool.jobs.recorded_wait_s
             for pool, rows in zip(self.pools, self.rows, strict=True)
         ]
-        told = np.concatenate(recorded)
-        if np.isnan(told).all():
-            told = waits[TODAY][0].astype(np.float64)
-        has_wait = ~np.isnan(told)
-        return np.where(has_wait, np.nan_to_num(told), -1).astype(np.int64), has_wait
+        recorded_wait_s = np.concatenate(by_pool)
+        if np.isnan(recorded_wait_s).all():
+            recorded_wait_s = waits[TODAY][0].astype(np.float64)
+        has_wait = ~np.isnan(recorded_wait_s)
+        return np.where(has_wait, np.nan_to_num(recorded_wait_s), -1).astype(np.int64), has_wait
 
     def _freed(self, pool: JobPool, before: TraceJobs, after: TraceJobs) -> FreedGpus:
         """Return the GPUs of a pool that waits of today do not need without the waste."""

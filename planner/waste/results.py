@@ -127,11 +127,11 @@ def counterfactual_of(
     fidelity = _plausible(effects, today_s, fidelity)
     if not fidelity.may_speak:
         effects = [replace(each, mean_verdict=UNKNOWN, verdict=UNKNOWN) for each in effects]
-    whole = effects[-1]
-    if whole.name != ALL:
-        raise ValueError(f"the last effect must be that of all remedies, got {whole.name}")
-    is_shorter = whole.mean_verdict == SHORTER and months > 0
-    saved_h = -whole.effect_s * jobs / HOUR_S / months if is_shorter else None
+    all_remedies = effects[-1]
+    if all_remedies.name != ALL:
+        raise ValueError(f"the last effect must be that of all remedies, got {all_remedies.name}")
+    is_shorter = all_remedies.mean_verdict == SHORTER and months > 0
+    saved_h = -all_remedies.effect_s * jobs / HOUR_S / months if is_shorter else None
     return Counterfactual(
         rules=rules,
         jobs=jobs,
@@ -139,14 +139,14 @@ def counterfactual_of(
         end_idle_after_s=end_idle_after_s,
         today_mean_wait_s=today_s[0],
         today_p95_wait_s=today_s[1],
-        mean_wait_s=whole.mean_wait_s,
-        p95_wait_s=whole.p95_wait_s,
-        effect_s=whole.effect_s,
-        p95_effect_s=whole.p95_effect_s,
-        mean_error_s=whole.mean_error_s,
-        error_s=whole.error_s,
-        mean_verdict=whole.mean_verdict,
-        verdict=whole.verdict,
+        mean_wait_s=all_remedies.mean_wait_s,
+        p95_wait_s=all_remedies.p95_wait_s,
+        effect_s=all_remedies.effect_s,
+        p95_effect_s=all_remedies.p95_effect_s,
+        mean_error_s=all_remedies.mean_error_s,
+        error_s=all_remedies.error_s,
+        mean_verdict=all_remedies.mean_verdict,
+        verdict=all_remedies.verdict,
         wait_h_saved_per_month=saved_h,
         remedies=tuple(effects),
         freed=(),

@@ -168,7 +168,7 @@ def right_sizes(
         memory_gb=pl.Series(total_gb).round(1),
         place=pl.int_range(pl.len(), dtype=pl.Int64),
     )
-    alike = frame.filter(pl.Series(counts)).partition_by(
+    rows_of_kind = frame.filter(pl.Series(counts)).partition_by(
         "gpu_type", "job_class", "memory_gb", as_dict=True, maintain_order=True
     )
     sums: dict[tuple[str, str, str], _Sum] = {}
@@ -176,7 +176,7 @@ def right_sizes(
     unused = table.hours(PARTLY_IDLE)
     jobs_sizes = np.full(held.size, None, object)
     jobs_saved = np.where(counts, 0.0, np.nan)
-    for (gpu_type, job_class, memory_gb), rows in alike.items():
+    for (gpu_type, job_class, memory_gb), rows in rows_of_kind.items():
         at = rows["place"].to_numpy()
         speed = terms.speeds.get(job_class or "")
         is_single = gpus[at] == 1

@@ -59,7 +59,7 @@ def site_counterfactual(
         InputError: the log names a partition that the settings do not describe.
         UsageError: the site cannot be replayed.
     """
-    names, whole = waste.replayed()
+    names, all_remedies = waste.replayed()
     if not names:
         return None
     log = log if calibration.all_jobs else recent(log)
@@ -74,8 +74,8 @@ def site_counterfactual(
     remedies = [
         _remedy(change, waste.jobs_of(change.name), work) for change in effects.changes
     ]  # fmt: skip
-    if whole != ALL:
-        remedies += [replace(row, name=ALL) for row in remedies if row.name == whole]
+    if all_remedies != ALL:
+        remedies += [replace(row, name=ALL) for row in remedies if row.name == all_remedies]
     base = work.recorded_wait[work.scored].astype(np.float64)
     answer = counterfactual_of(
         remedies,
@@ -93,7 +93,7 @@ def site_counterfactual(
     chance = Chance.of(work, patience_of(work))
     held = np.zeros_like(held_jobs(work))  # as the effects, of the scored jobs alone
     today_wait = today_waits(site, config, work, chance, THREADS)
-    without = _without(work, changes[names.index(whole)])
+    without = _without(work, changes[names.index(all_remedies)])
     cases = [
         SiteTerms(
             site, config, each, nodes, todays_targets(work, nodes.choice.partitions), None, "",

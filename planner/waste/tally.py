@@ -161,14 +161,14 @@ class WasteTable:
         rows = []
         for kind in (*KINDS, UNKNOWN):
             hours = self.hours(kind)
-            whole = held if kind in OF_STATE else known_h
+            base_h = held if kind in OF_STATE else known_h
             total = float(hours.sum())
-            is_known = whole > LEAST_KNOWN_H and (kind != FAILED or self.has_states)
+            is_known = base_h > LEAST_KNOWN_H and (kind != FAILED or self.has_states)
             usd, usd_per_month = self.dollars(hours) if is_known else (None, None)
             rows.append(
                 WasteKind(
                     kind, int(np.count_nonzero(hours > 0)), total,
-                    total / whole if is_known else None, usd, usd_per_month,
+                    total / base_h if is_known else None, usd, usd_per_month,
                 )
             )  # fmt: skip
         return tuple(rows)

@@ -110,7 +110,7 @@ def stop_gang(
     jobs: Any,
     workers: Any,
     job: int,
-    taken: int,
+    lost_worker: int,
     now: int,
     restore: int,
     saving: int,
@@ -118,11 +118,11 @@ def stop_gang(
     most_expensive: Any,
     rules: Any,
 ) -> int:
-    """Stop a job: it goes back to what is saved, and its workers but the one taken fall idle.
+    """Stop a job: it goes back to what is saved, and its other workers fall idle.
 
     Args:
         jobs, workers: tables of `gpuplan.simkit.allpass.buffers` and `gpuplan.simkit.renting.pool`.
-        job, taken: the job, and which of its workers is gone.
+        job, lost_worker: the job, and which of its workers is gone.
         now, restore: times in microseconds; how long its state took to load.
         saving: time to save it before, which ends now; -1 where the notice is too short for that.
         cheapest, most_expensive: orders of the idle workers.
@@ -142,7 +142,7 @@ def stop_gang(
     worker = jobs[CHAIN, job]
     while worker >= 0:
         workers[BUSY, worker] -= jobs[FINISH, job] - now
-        if worker != taken:
+        if worker != lost_worker:
             list_idle(workers, worker, cheapest, most_expensive)
         worker = workers[NEXT, worker]
     jobs[STATE, job], jobs[SINCE, job] = AWAY, now

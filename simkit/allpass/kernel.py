@@ -188,9 +188,9 @@ def replay(
                 until = steady_until(
                     demand, edges, due, now, p, ready, serverful_width, wishes, rules
                 )
-                alike = ticks_alike(min(until, time), next_tick, ticks, leaving, rules)
-                next_tick += alike * rules.tick_us
-                ticks += alike
+                passed = ticks_alike(min(until, time), next_tick, ticks, leaving, rules)
+                next_tick += passed * rules.tick_us
+                ticks += passed
         if next_tick < time:
             time, code = next_tick, TICK
         if changed and (time > now or code >= DISPATCH):

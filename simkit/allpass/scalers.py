@@ -244,8 +244,8 @@ def ticks_alike(until: int, next_tick: int, ticks: int, leaving: Any, rules: Any
         leaving: GPUs of containers that are gone at a tick, by its number.
         rules: `ScalingRules`.
     """
-    alike: int = max(0, (until - next_tick - 1) // rules.tick_us)
-    for number in range(min(alike, leaving.size)):
+    equal: int = max(0, (until - next_tick - 1) // rules.tick_us)
+    for number in range(min(equal, leaving.size)):
         if leaving[(ticks + number) % leaving.size]:
             return number
-    return alike
+    return equal

@@ -72,10 +72,10 @@ def can_place(places: Any, width: int) -> bool:
     """Return whether a gang fits on the nodes."""
     having = places.having
     each = having.size - 1
-    whole, rest = width // each, width % each
-    if having[each] < whole:
+    full_nodes, rest = width // each, width % each
+    if having[each] < full_nodes:
         return False
-    if rest == 0 or having[each] > whole:
+    if rest == 0 or having[each] > full_nodes:
         return True
     for free in range(rest, each):
         if having[free]:

@@ -134,10 +134,10 @@ def enough_gpus(workload: Workload, cluster: Cluster) -> int:
     )
 
 
-def _peak(workload: Workload, taken: IntArray) -> int:
+def _peak(workload: Workload, gpus: IntArray) -> int:
     """Return the most in use at once if no job waits and each takes its amount."""
     end = workload.submit_us + np.maximum(workload.service_us, 1)
-    return peak_overlap(workload.submit_us, end, taken)
+    return peak_overlap(workload.submit_us, end, gpus)
 
 
 def run_cluster(workload: Workload, cluster: Cluster, name: str = "") -> ClusterRun:
@@ -247,11 +247,11 @@ def _replay(workload: Workload, cluster: Cluster, name: str) -> ClusterRun:
 
 def _whole_seconds(workload: Workload) -> Workload:
     """Return the workload with every time rounded to a second, half up."""
-    whole = (
+    in_seconds = (
         (times + MICROS // 2) // MICROS * MICROS
         for times in (workload.submit_us, workload.service_us, workload.deadline_us)
     )
-    submit, service, deadline = whole
+    submit, service, deadline = in_seconds
     return Workload(submit, service, workload.gpus, deadline, workload.billed_gpus)
 
 

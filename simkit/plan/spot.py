@@ -68,15 +68,15 @@ def replay_spot(
             if lost >= end:
                 checkpoints += pieces - 1
                 break
-            whole = 0
+            full_cycles = 0
             if lost > ready and tau[job] < FOREVER:
                 cycle = tau[job] + rules.checkpoint_us
-                whole = min(pieces - 1, (lost - ready) // cycle)
-                if not is_gone and lost == ready + whole * cycle:
+                full_cycles = min(pieces - 1, (lost - ready) // cycle)
+                if not is_gone and lost == ready + full_cycles * cycle:
                     at += 1  # as a checkpoint ended
                     continue
-            checkpoints += whole
-            saved += whole * tau[job]
+            checkpoints += full_cycles
+            saved += full_cycles * tau[job]
             losses += 1
             while True:  # the restart, until nothing is lost in it
                 if is_gone:

@@ -229,13 +229,13 @@ def _victims_of(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
 
 
 @borrowing_helper
-def _set_pods(jobs: Any, state: Any, w: int, cut: int, whole: int) -> None:
+def _set_pods(jobs: Any, state: Any, w: int, cut: int, spare_pods: int) -> None:
     """Set the pods of a workload between all that it wants and the fewest that it takes."""
     shape = jobs.works[w, col.W_SHAPE]
     for i in range(jobs.starts[shape, col.POD_FIRST], jobs.starts[shape + 1, col.POD_FIRST]):
         less = 0
-        if whole > 0:
-            less = (jobs.pods[i, col.POD_COUNT] - jobs.pods[i, col.POD_LEAST]) * cut // whole
+        if spare_pods > 0:
+            less = (jobs.pods[i, col.POD_COUNT] - jobs.pods[i, col.POD_LEAST]) * cut // spare_pods
         state.pods[jobs.works[w, col.W_POD_AT] + i - jobs.starts[shape, col.POD_FIRST]] = (
             jobs.pods[i, col.POD_COUNT] - less
         )
@@ -248,27 +248,27 @@ def nominate(tree: Any, rules: Any, jobs: Any, state: Any, w: int) -> int:
     Returns height x 8 + `NO_FIT`, `NO_CANDIDATES`, `PREEMPT` (victims in ``state.chosen``), `FIT`.
     """
     shape = jobs.works[w, col.W_SHAPE]
-    whole = 0
+    spare_pods = 0
     for i in range(jobs.starts[shape, col.POD_FIRST], jobs.starts[shape + 1, col.POD_FIRST]):
-        whole += jobs.pods[i, col.POD_COUNT] - jobs.pods[i, col.POD_LEAST]
-    needs = _nominate_cut(tree, rules, jobs, state, w, 0, whole)
-    if whole == 0 or (needs & 7) >= PREEMPT:
+        spare_pods += jobs.pods[i, col.POD_COUNT] - jobs.pods[i, col.POD_LEAST]
+    needs = _nominate_cut(tree, rules, jobs, state, w, 0, spare_pods)
+    if spare_pods == 0 or (needs & 7) >= PREEMPT:
         return needs
-    low, high = 0, whole + 1
+    low, high = 0, spare_pods + 1
     while low < high:
         middle = (low + high) >> 1
-        if (_nominate_cut(tree, rules, jobs, state, w, middle, whole) & 7) >= PREEMPT:
+        if (_nominate_cut(tree, rules, jobs, state, w, middle, spare_pods) & 7) >= PREEMPT:
             high = middle
         else:
             low = middle + 1
-    return _nominate_cut(tree, rules, jobs, state, w, low if low <= whole else 0, whole)
+    return _nominate_cut(tree, rules, jobs, state, w, low if low <= spare_pods else 0, spare_pods)
 
 
 @borrowing_helper
 def _nominate_cut(
-    tree: Any, rules: Any, jobs: Any, state: Any, w: int, cut: int, whole: int
+    tree: Any, rules: Any, jobs: Any, state: Any, w: int, cut: int, spare_pods: int
 ) -> int:
-    _set_pods(jobs, state, w, cut, whole)
+    _set_pods(jobs, state, w, cut, spare_pods)
     return with_victims(tree, rules, jobs, state, w, False)
 
 

@@ -38,18 +38,18 @@ FINISHED = -1  # reason of a run that was not evicted
 
 
 @borrowing_helper
-def _victims_fit(tree: Any, jobs: Any, state: Any, queue: int, taken: int) -> bool:
+def _victims_fit(tree: Any, jobs: Any, state: Any, queue: int, victim_count: int) -> bool:
     """Return whether a head fits once the victims of this cycle and its own are gone."""
     w = state.queues[queue, col.HEAD]
     first, victims = state.queues[queue, col.HEAD_FIRST], state.queues[queue, col.HEAD_COUNT]
-    for i in range(taken):
+    for i in range(victim_count):
         give_quota(tree, jobs, state, state.lists[i, col.TAKEN_LIST])
     for i in range(first, first + victims):
         if not state.works[state.arenas[i, col.ARENA], col.TAKEN]:
             give_quota(tree, jobs, state, state.arenas[i, col.ARENA])
     set_request(jobs, state, w)
     fits = request_fits(tree, state, queue, True)
-    for i in range(taken):
+    for i in range(victim_count):
         take_quota(tree, jobs, state, state.lists[i, col.TAKEN_LIST])
     for i in range(first, first + victims):
         if not state.works[state.arenas[i, col.ARENA], col.TAKEN]:
@@ -116,13 +116,15 @@ def _keep_victims(state: Any, queue: int) -> None:
 
 
 @borrowing_helper
-def _look_again(tree: Any, rules: Any, jobs: Any, state: Any, queue: int, taken: int) -> None:
+def _look_again(
+    tree: Any, rules: Any, jobs: Any, state: Any, queue: int, victim_count: int
+) -> None:
     """Find victims anew without those taken in this cycle, on the flavors chosen before."""
-    for i in range(taken):
+    for i in range(victim_count):
         give_quota(tree, jobs, state, state.lists[i, col.TAKEN_LIST])
         state.works[state.lists[i, col.TAKEN_LIST], col.HIDDEN] = True
     needs = with_victims(tree, rules, jobs, state, state.queues[queue, col.HEAD], True)
-    for i in range(taken):
+    for i in range(victim_count):
         take_quota(tree, jobs, state, state.lists[i, col.TAKEN_LIST])
         state.works[state.lists[i, col.TAKEN_LIST], col.HIDDEN] = False
     state.queues[queue, col.HEAD_MODE], state.queues[queue, col.HEAD_HEIGHT] = needs & 7, needs >> 3
@@ -204,7 +206,7 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
         return SAME
     start_order(tree, rules, jobs, state, heads)
     changed = SAME
-    taken = held = 0
+    victim_count = held = 0
     for turn in range(heads):
         queue = next_head(tree, rules, jobs, state, root, heads, turn)
         w = state.queues[queue, col.HEAD]
@@ -213,7 +215,7 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
             and state.queues[queue, col.HEAD_MODE] == PREEMPT
             and _overlaps(state, queue)
         ):
-            _look_again(tree, rules, jobs, state, queue, taken)
+            _look_again(tree, rules, jobs, state, queue, victim_count)
             if state.queues[queue, col.HEAD_MODE] == FIT:
                 held = _hold_request(tree, jobs, state, w, held)
                 state.works[w, col.TRIED_EPOCH] = -1
@@ -225,7 +227,7 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
                 held = _hold_back(tree, jobs, state, w, borrowing, held)
             changed = max(changed, _requeue(tree, rules, jobs, state, w))
             continue
-        if _overlaps(state, queue) or not _victims_fit(tree, jobs, state, queue, taken):
+        if _overlaps(state, queue) or not _victims_fit(tree, jobs, state, queue, victim_count):
             state.works[w, col.TRIED_EPOCH] = -1
             continue
         if mode == FIT:
@@ -240,8 +242,8 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
         for i in range(first, first + state.queues[queue, col.HEAD_COUNT]):
             victim = state.arenas[i, col.ARENA]
             state.works[victim, col.TAKEN] = True
-            state.lists[taken, col.TAKEN_LIST] = victim
-            taken += 1
+            state.lists[victim_count, col.TAKEN_LIST] = victim
+            victim_count += 1
             if _evict(jobs, state, runs, victim, state.arenas[i, col.ARENA_REASON], w):
                 changed = CHANGED
                 log[0] += 1
@@ -250,7 +252,7 @@ def cycle(tree: Any, rules: Any, jobs: Any, state: Any, runs: Any, root: int, lo
         if not rules.queues[queue, col.STRICT] and state.queues[queue, col.STICKY] != w:
             state.queues[queue, col.STICKY] = w
             changed = CHANGED
-    for i in range(taken):
+    for i in range(victim_count):
         state.works[state.lists[i, col.TAKEN_LIST], col.TAKEN] = False
     for i in range(held):
         release(

@@ -136,8 +136,8 @@ def enlist(state: Any, j: int) -> None:
     jobs = state.jobs
     listed = 0
     jobs[j, col.JOB_FULL] = fullness(jobs, j)
-    together = jobs[j, col.JOB_ACTIVE] + jobs[j, col.JOB_PENDING]
-    if jobs[j, col.JOB_PENDING] > 0 and together >= min(
+    tasks = jobs[j, col.JOB_ACTIVE] + jobs[j, col.JOB_PENDING]
+    if jobs[j, col.JOB_PENDING] > 0 and tasks >= min(
         jobs[j, col.JOB_LEAST], jobs[j, col.JOB_ALIVE]
     ):
         put_into(state, j, col.LIST_PENDING, col.PENDING_COUNT)

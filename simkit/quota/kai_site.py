@@ -85,7 +85,7 @@ def _queue_table(queues: Sequence[KaiQueue]) -> Any:
 
 def empty_state(
     capacity: IntArray, queues: Sequence[KaiQueue], jobs: IntArray, tasks: IntArray,
-    *, alike: bool = True,
+    *, is_uniform: bool = True,
 ) -> KaiState:  # fmt: skip
     """Return the tables of a site; its nodes are free and its queues empty.
 
@@ -94,7 +94,7 @@ def empty_state(
         queues: queues of all levels.
         jobs: the first eight columns of jobs, see `gpuplan.simkit.quota.kai_state`.
         tasks: the first four columns of tasks.
-        alike: whether gangs of one shape and queue fail alike: none of them runs in part.
+        is_uniform: whether gangs of one shape and queue fail alike: none of them runs in part.
     """
     position = {queue.name: i for i, queue in enumerate(queues)}
     count, n = len(queues), len(jobs)
@@ -131,10 +131,10 @@ def empty_state(
     job_table = np.zeros((n, col.JOB_COLUMNS), np.int64)
     job_table[:, :8] = jobs
     sizes = jobs[:, 6] - jobs[:, 5]
-    apart = np.where(
-        (sizes == jobs[:, 4]) & alike, -1, np.arange(n)
+    distinct = np.where(
+        (sizes == jobs[:, 4]) & is_uniform, -1, np.arange(n)
     )  # tasks of others start one by one
-    keys = np.column_stack((jobs[:, :4], sizes, apart))
+    keys = np.column_stack((jobs[:, :4], sizes, distinct))
     kinds, kind = np.unique(keys, axis=0, return_inverse=True)
     job_table[:, col.JOB_CLASS] = kind.reshape(-1)
     classes = np.zeros((len(kinds), col.CLASS_COLUMNS), np.int64)
@@ -152,7 +152,7 @@ def empty_state(
     cells = np.zeros(col.CELLS, np.int64)
     cells[col.MOST_GANG] = (sizes * jobs[:, 3]).max(initial=0)
     cells[col.ALL_CAPACITY], cells[col.MOST_MOVED] = capacity.sum(), UNLIMITED
-    cells[col.SEVERAL] = (apart >= 0).sum()
+    cells[col.SEVERAL] = (distinct >= 0).sum()
     cells[col.SHIELDS] = (tree[:, [col.PREEMPT_SHIELD, col.RECLAIM_SHIELD]] > 0).sum()
     rows = min(ROOMY_ROWS, int(capacity.max(initial=0)) + 1)
     return KaiState(
@@ -196,8 +196,8 @@ def kai_state(
         )  # fmt: skip
     capacity = np.array([nodes[name] for name in names], np.int64)
     running = [len(job.nodes) - job.nodes.count(None) for job in jobs]
-    alike = all(count in (0, len(job.nodes)) for count, job in zip(running, jobs, strict=True))
+    is_uniform = all(count in (0, len(job.nodes)) for count, job in zip(running, jobs, strict=True))
     rows = np.array(tasks, np.int64).reshape(-1, 4)
-    state = empty_state(capacity, queues, table, rows, alike=alike)
+    state = empty_state(capacity, queues, table, rows, is_uniform=is_uniform)
     settle(state)
     return state

@@ -53,7 +53,7 @@ class Rent:
 
 
 def hold(
-    terms: RentalTerms, workers: int, held_us: int, *, begin_us: int = 0, taken: int = 0
+    terms: RentalTerms, workers: int, held_us: int, *, begin_us: int = 0, rented: int = 0
 ) -> Rent:
     """Rent workers together and hold them, even if their offers disappear.
 
@@ -65,15 +65,15 @@ def hold(
         workers: how many.
         held_us: for how long.
         begin_us: from when on; the market begins at 0.
-        taken: workers that are rented already and have the cheapest offers.
+        rented: workers that are rented already and have the cheapest offers.
     """
     market = terms.offers.since(begin_us)
-    offers = min(workers, max(0, int(market.offers[0]) - taken))
+    offers = min(workers, max(0, int(market.offers[0]) - rented))
     price = np.full(workers, float(terms.conventional_price))
-    price[:offers] = market.price[taken : taken + offers]
+    price[:offers] = market.price[rented : rented + offers]
     metered, last = price * held_us / MICROS_PER_HOUR, price.copy()
     if terms.pricing == "in-force":
-        metered[:offers], last[:offers] = _in_force(market, price[:offers], held_us, taken)
+        metered[:offers], last[:offers] = _in_force(market, price[:offers], held_us, rented)
     return Rent(offers, metered, billed_usd(terms, metered, held_us, last))
 
 
@@ -89,18 +89,18 @@ def hold_leases(terms: RentalTerms, leases: Leases, begin_us: int = 0) -> Iterat
     for begin, end, gpus in zip(*(column.tolist() for column in table), strict=True):
         while open_until and open_until[-1][0] <= begin:
             open_until.pop()
-        taken = sum(count for _, count in open_until)
-        yield hold(terms, gpus, end - begin, begin_us=begin - begin_us, taken=taken)
+        rented = sum(count for _, count in open_until)
+        yield hold(terms, gpus, end - begin, begin_us=begin - begin_us, rented=rented)
         open_until.append((end, gpus))
 
 
 def _in_force(
-    market: Market, price: FloatArray, held_us: int, taken: int
+    market: Market, price: FloatArray, held_us: int, rented: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return the cost of the cheapest offers of the first step, and the price of each at the end.
 
     All of them are available when the market repeats, so every period is like the first. The first
-    ``taken`` offers are held by others.
+    ``rented`` offers are held by others.
     """
     rounds, rest = divmod(held_us, market.period_us)
     lasting = np.diff(np.append(market.start_us, market.period_us))
@@ -109,8 +109,8 @@ def _in_force(
     first, now = market.first, price.copy()
     metered, last = np.zeros(price.size), price
     for step in range(lasting.size if rounds else final + 1):
-        free = min(price.size, max(0, int(market.offers[step]) - taken))
-        now[:free] = market.price[first[step] + taken : first[step] + taken + free]
+        free = min(price.size, max(0, int(market.offers[step]) - rented))
+        now[:free] = market.price[first[step] + rented : first[step] + rented + free]
         metered += now * float(within[step])
         if step == final % lasting.size:
             last = now.copy()
@@ -133,8 +133,8 @@ def billed_usd(
 def billed_us(held_us: IntArray, step_s: float, least_s: float) -> IntArray:
     """Return the billed time: in whole steps (0: as held), at least the minimum."""
     step = int(to_micros(step_s))
-    whole = -(-held_us // step) * step if step else held_us
-    billed: IntArray = np.maximum(whole, to_micros(least_s))
+    stepped_us = -(-held_us // step) * step if step else held_us
+    billed: IntArray = np.maximum(stepped_us, to_micros(least_s))
     return billed
 
 

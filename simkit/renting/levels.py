@@ -70,13 +70,13 @@ def add_held(
     used, active, place = holders[0], holders[1], holders[2]
     high, low = held[0], held[1]
     for event in range(user.size):
-        who, taken = user[event], change[event]
-        if taken != 0:
+        who, gpu_change = user[event], change[event]
+        if gpu_change != 0:
             if used[who] == 0:
                 active[count] = who
                 place[who] = count
                 count += 1
-            used[who] += taken
+            used[who] += gpu_change
             if used[who] == 0:
                 count -= 1
                 active[place[who]] = active[count]

@@ -198,9 +198,11 @@ def _take(
     if not (r.speedup[kind, view.epoch, width][runs] > 0).all():
         bad = view.running[runs & ~(r.speedup[kind, view.epoch, width] > 0)]
         raise ValueError(f"jobs {bad.tolist()} cannot run on the GPUs that they are given")
-    taken = np.bincount(kind, weights=width, minlength=types)
-    if (taken > view.cluster.gpus).any():
-        raise ValueError(f"{taken.tolist()} GPUs are given, there are {list(view.cluster.gpus)}")
+    gpus_used = np.bincount(kind, weights=width, minlength=types)
+    if (gpus_used > view.cluster.gpus).any():
+        raise ValueError(
+            f"{gpus_used.tolist()} GPUs are given, there are {list(view.cluster.gpus)}"
+        )
     restart = np.zeros(m, np.int64)
     hosts = decision.hosts
     if hosts is not None:

@@ -128,10 +128,10 @@ def _spread(width: int, free: Any, held: Any) -> None:
                     best = h
             if best < 0:
                 return
-        taken = min(width, free[best])
-        held[best] += taken
-        free[best] -= taken
-        width -= taken
+        placed = min(width, free[best])
+        held[best] += placed
+        free[best] -= placed
+        width -= placed
         best = -1
 
 

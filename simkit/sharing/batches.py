@@ -110,12 +110,12 @@ def run_batches(
             instances.values[instance, WHOLE_S] = batch_time(
                 instance, functions, instances, held, curves
             )
-        whole = instances.values[instance, WHOLE_S]
-        needs = whole * instances.values[instance, LEFT]
+        batch_s = instances.values[instance, WHOLE_S]
+        needs = batch_s * instances.values[instance, LEFT]
         spent = min(needs, end - at)
         busy += spent
         if needs > end - at:
-            instances.values[instance, LEFT] -= spent / whole
+            instances.values[instance, LEFT] -= spent / batch_s
             break
         at += needs
         instances.values[instance, LAST_S] = at - instances.values[instance, BEGAN_S]

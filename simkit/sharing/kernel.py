@@ -251,9 +251,9 @@ def simulate(
         kept = 0
         for at in range(run_count):
             instance = running[at]
-            whole = values[instance, WHOLE_S]
-            if numbers[instance, BATCH_SIZE] and 0 < end - now < whole * values[instance, LEFT]:
-                values[instance, LEFT] -= (end - now) / whole  # the common case, without a call
+            batch_s = values[instance, WHOLE_S]
+            if numbers[instance, BATCH_SIZE] and 0 < end - now < batch_s * values[instance, LEFT]:
+                values[instance, LEFT] -= (end - now) / batch_s  # the common case, without a call
                 busy[instance] = (end - now) / PERIOD_S
                 if numbers[instance, USED] < period - 1:
                     wake_gpus(instance, period + 1, held_parts, held_gpus, wakes)

@@ -92,9 +92,9 @@ def place_instances(
     if event_of.size and not 0 <= event_of.min() <= event_of.max() < n:
         raise ValueError(f"events must be of the instances 0..{n - 1}")
     _check_order(event_of, starts, n)
-    whole = int(instances.gpus.max())
+    most_gpus = int(instances.gpus.max())
     split = settings.split and bool((instances.kind == LLM).any())
-    parts = max(whole, node_gpus if split else 1)
+    parts = max(most_gpus, node_gpus if split else 1)
     held = new_held(instances.kind, instances.function, parts)
     request, limit = charges(policy, instances.request, instances.limit)
     after, failed = replay_instances(

@@ -16,21 +16,21 @@ def pods_that_fit(pool: Any, hp: bool, g: int, size: int, pods: int, rules: Any)
 
     Pods of one gang are alike, so whether all fit does not depend on where the first ones go.
     """
-    whole = g >= MILLI
-    apart = rules.placement == BY_KIND and not hp
-    cool = rules.avoids_heat and not hp and whole and pool.totals[HOT_NODES] > 0
-    if whole:
+    is_whole = g >= MILLI
+    needs_own_kind = rules.placement == BY_KIND and not hp
+    cool = rules.avoids_heat and not hp and is_whole and pool.totals[HOT_NODES] > 0
+    if is_whole:
         if pool.fit_idle[size] < pods:
             return False
-        if not (apart or cool):
+        if not (needs_own_kind or cool):
             return True
     room = 0
     idle, held, heat, pods_in = pool.idle, pool.held, pool.node_heat, pool.pods_in
     free, first = pool.free, pool.first
     for node in range(idle.size):
-        if (apart and held[HP, node] > 0) or (cool and heat[node] >= rules.heat_limit):
+        if (needs_own_kind and held[HP, node] > 0) or (cool and heat[node] >= rules.heat_limit):
             continue
-        if whole:
+        if is_whole:
             room += pods_in[idle[node], size]
         else:
             for card in range(first[node], first[node + 1]):

@@ -106,7 +106,7 @@ class Pool(NamedTuple):
 def hold(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
     """Take a share of each card of ``mask`` on a node."""
     free, hard = pool.free, pool.hard
-    idle = clear = taken = 0
+    idle = clear = held = 0
     at = pool.first[node]
     while mask:
         if mask & 1:
@@ -115,10 +115,10 @@ def hold(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
             if kind != SPOT:
                 clear -= hard[at] == 0
                 hard[at] += share
-            taken += share
+            held += share
         mask >>= 1
         at += 1
-    _count(pool, node, idle, clear, taken, kind)
+    _count(pool, node, idle, clear, held, kind)
 
 
 @borrowing_helper
@@ -142,7 +142,7 @@ def release(pool: Any, node: int, mask: int, share: int, kind: int) -> None:
 
 
 @borrowing_helper
-def _count(pool: Any, node: int, idle: int, clear: int, taken: int, kind: int) -> None:
+def _count(pool: Any, node: int, idle: int, clear: int, held: int, kind: int) -> None:
     """Bring what is known of a node up to date after its cards have changed."""
     size = pool.first[node + 1] - pool.first[node]
     pods_in = pool.pods_in
@@ -160,9 +160,9 @@ def _count(pool: Any, node: int, idle: int, clear: int, taken: int, kind: int) -
             fit[each] += pods_in[before + clear, each] - pods_in[before, each]
         pool.clear[node] = before + clear
     if kind != BLOCKED:
-        pool.held[kind, node] += taken
+        pool.held[kind, node] += held
         pool.part[kind, node] = pool.held[kind, node] / (size * MILLI)
-    pool.totals[FREE_MILLI] -= taken
+    pool.totals[FREE_MILLI] -= held
     pool.changed[node] += 1
 
 

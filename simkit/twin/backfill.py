@@ -58,7 +58,7 @@ class Searches(NamedTuple):
         limit, time: limit of the last search, and the earliest time that it found.
         reserved: pass in which each partition got its reservation.
         by_user, by_part: jobs tested; ``user_stamp``, ``part_stamp``: in which pass.
-        taken: pass in which a node got a reservation or has an announced time.
+        holds_node: pass in which a node got a reservation or has an announced time.
         first, sorted: earliest time of each node; a buffer to sort them in.
     """
 
@@ -72,7 +72,7 @@ class Searches(NamedTuple):
     user_stamp: Any
     by_part: Any
     part_stamp: Any
-    taken: Any
+    holds_node: Any
     first: Any
     sorted: Any
 
@@ -155,7 +155,7 @@ def _search_now(
     for i in range(low, high):
         node = site.class_node[i]
         fits = state.open[node] >= gpus
-        if fits and searches.taken[node] == state.count[STAMP]:
+        if fits and searches.holds_node[node] == state.count[STAMP]:
             fits = earliest(profile, node, gpus, limit, now, now, step, now) == now
         searches.first[i - low] = now if fits else FAR
         fitting += fits
@@ -229,7 +229,7 @@ def plan_pass(
         node = state.window_node[w]
         if profile.head[node] < 0:
             build_node(state, profile, node, now, step)
-            searches.taken[node] = stamp
+            searches.holds_node[node] = stamp
     tested, pos = 0, -1
     while pos < last:
         pos += 1
@@ -303,7 +303,7 @@ def plan_pass(
                 if profile.head[node] >= 0:  # else it is built later, with the job that started
                     take(profile, node, start, end, jobs.gpus[j])
                 if start > now:
-                    searches.taken[node] = stamp
+                    searches.holds_node[node] = stamp
         if start == now:
             last = _last_candidate(state, jobs, site, pos, last)
 

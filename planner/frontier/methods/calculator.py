@@ -80,14 +80,14 @@ class _Merged:
 
     def without(self, i: int) -> _Merged:
         """Return the walks of the other classes."""
-        kept, others = self.owner != i, np.arange(self.first_h.size) != i
+        kept, other_steps = self.owner != i, np.arange(self.first_h.size) != i
         return _Merged(
             self.slope[kept],
             self.owner[kept],
             self.cost_gpus[kept],
             self.time_h[kept],
-            self.first_gpus[others],
-            self.first_h[others],
+            self.first_gpus[other_steps],
+            self.first_h[other_steps],
         )
 
 
@@ -182,15 +182,15 @@ class WidthCalculator:
         """Return the configuration of one class that is best with all others as they are."""
         if len(chain) == 1:
             return chain[0]
-        others = merged.without(i)
-        cost, time = others.totals()
+        other_classes = merged.without(i)
+        cost, time = other_classes.totals()
         rate, weight = self._rate[i], self._weight[i]
         limit = gpus * (1 + TOLERANCE)
 
         def result(glue: Glue) -> tuple[float, float]:
             walk = self._walks[i].under(glue)
             own_cost, own_time = rate * walk.cost_gpu_h, rate * weight * walk.time_h
-            return meet(walk.slope, own_cost, own_time, others.slope, cost, time, limit)
+            return meet(walk.slope, own_cost, own_time, other_classes.slope, cost, time, limit)
 
         return min(chain, key=result)
 

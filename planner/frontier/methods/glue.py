@@ -39,8 +39,8 @@ def glue_chain(work_h: FloatArray, speedup: FloatArray) -> list[Glue]:
     while len(first) > 1:
         both = weight[:-1] + weight[1:]
         safe = np.where(both > 0, both, 1.0)
-        apart = weight[:-1] * weight[1:] / safe * ((mean[1:] - mean[:-1]) ** 2).sum(axis=1)
-        at = int(np.argmin(apart))
+        loss = weight[:-1] * weight[1:] / safe * ((mean[1:] - mean[:-1]) ** 2).sum(axis=1)
+        at = int(np.argmin(loss))
         if weight[at + 1] > 0:
             mean[at] = (weight[at] * mean[at] + weight[at + 1] * mean[at + 1]) / both[at]
         weight[at] = both[at]

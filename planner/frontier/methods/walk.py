@@ -149,7 +149,7 @@ def meet(
     Slopes have the shape (S,), descending, costs and times (S + 1,). Returns 0 and the time there;
     where no point is within the budget, the least excess and the time at it.
     """
-    found = -1.0
+    time_within = -1.0
     least = np.inf
     time_at_least = np.inf
     i = 0
@@ -158,7 +158,7 @@ def meet(
         c = cost[i] + other_cost[j]
         t = time[i] + other_time[j]
         if c <= budget:
-            found = t
+            time_within = t
         if c < least:
             least = c
             time_at_least = t
@@ -168,6 +168,6 @@ def meet(
             j += 1
         else:
             break
-    if found >= 0:
-        return 0.0, found
+    if time_within >= 0:
+        return 0.0, time_within
     return least - budget, time_at_least

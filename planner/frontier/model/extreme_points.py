@@ -107,7 +107,7 @@ def class_hull(
     cost[0], time[0] = path_totals(run_h, run_cost, cost_per_h, rescale_h, paths[0])
     best_path(run_h, run_cost, cost_per_h, rescale_h, 1.0, 0.0, best, came_from, paths[1])
     cost[1], time[1] = path_totals(run_h, run_cost, cost_per_h, rescale_h, paths[1])
-    found = 2
+    vertices = 2
     pending[0] = 1
     waiting = 1
     hull[0] = 0
@@ -121,23 +121,33 @@ def class_hull(
         if saved > RELATIVE * time[left] and spent > RELATIVE * cost[right]:
             line = spent * time[left] + saved * cost[left]
             best_path(
-                run_h, run_cost, cost_per_h, rescale_h, spent, saved, best, came_from, paths[found]
+                run_h,
+                run_cost,
+                cost_per_h,
+                rescale_h,
+                spent,
+                saved,
+                best,
+                came_from,
+                paths[vertices],
             )
-            c, t = path_totals(run_h, run_cost, cost_per_h, rescale_h, paths[found])
+            c, t = path_totals(run_h, run_cost, cost_per_h, rescale_h, paths[vertices])
             split = spent * t + saved * c < line * (1 - RELATIVE)
         if split:
-            cost[found] = c
-            time[found] = t
-            pending[waiting] = found
+            cost[vertices] = c
+            time[vertices] = t
+            pending[waiting] = vertices
             waiting += 1
-            found += 1
-            if found == size:
+            vertices += 1
+            if vertices == size:
                 size *= 2
-                cost = np.append(cost, np.empty(found))
-                time = np.append(time, np.empty(found))
-                paths = np.append(paths, np.empty((found, epochs), np.int32)).reshape(size, epochs)
-                pending = np.append(pending, np.empty(found, np.int64))
-                hull = np.append(hull, np.empty(found, np.int64))
+                cost = np.append(cost, np.empty(vertices))
+                time = np.append(time, np.empty(vertices))
+                paths = np.append(paths, np.empty((vertices, epochs), np.int32)).reshape(
+                    size, epochs
+                )
+                pending = np.append(pending, np.empty(vertices, np.int64))
+                hull = np.append(hull, np.empty(vertices, np.int64))
             continue
         waiting -= 1
         left = right

@@ -142,11 +142,11 @@ def speedup_sensitivity(
 def _with_error(workload: ClassWorkload, index: int, error: float) -> JobClass:
     """Return a class as it is if its gain from further GPUs differs by a share."""
     assumed = workload.classes[index]
-    others = assumed.other_speedup
+    other_speedup = assumed.other_speedup
     true = replace(
         assumed,
         speedup=_off(assumed.speedup, error),
-        other_speedup=None if others is None else _off(others, error),
+        other_speedup=None if other_speedup is None else _off(other_speedup, error),
     )
     arrivals = workload.arrivals
     if arrivals is None or assumed.name in workload.sized_by_profile or not assumed.load_gpus:

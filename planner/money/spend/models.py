@@ -54,12 +54,12 @@ def _has_three(_: RecordedUse, last: int) -> bool:
 
 def _mean_of_3(use: RecordedUse, last: int, month: int) -> MonthSpend:
     past = range(last + 1 - MEAN_MONTHS, last + 1)
-    return mean_of([use.like(place, month) for place in past])
+    return mean_of([use.as_in_month(place, month) for place in past])
 
 
 def _drift(use: RecordedUse, last: int, month: int) -> MonthSpend:
     growth = min(exp(monthly_drift(use, last) * (month - last)), MOST_GROWTH)
-    return use.like(last, month, Fraction(growth).limit_denominator(FINEST))
+    return use.as_in_month(last, month, Fraction(growth).limit_denominator(FINEST))
 
 
 def monthly_drift(use: RecordedUse, last: int) -> float:
@@ -82,7 +82,7 @@ MODELS = {
     LAST_MONTH: SpendModel(
         "1 whole month",
         lambda _use, last: last >= 0,
-        lambda use, last, month: use.like(last, month),
+        lambda use, last, month: use.as_in_month(last, month),
     ),
     MEAN_OF_3: SpendModel(
         f"{MEAN_MONTHS} whole months",
@@ -97,7 +97,7 @@ MODELS = {
     SEASONAL: SpendModel(
         f"{SEASON_DAYS} days of whole months, with dates",
         RecordedUse.has_season,
-        RecordedUse.like_weekdays,
+        RecordedUse.as_weekdays,
     ),
 }
 """The models of `SPEND_MODELS`, which says what each of them is."""
@@ -145,7 +145,7 @@ def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[Ba
     Raises:
         UsageError: use that would have been above the pools in a month without a price.
     """
-    lasts = range(LEAST_KNOWN - 1, use.known - 1)
+    lasts = range(LEAST_KNOWN - 1, use.recorded_months - 1)
     able = [name for name, model in MODELS.items() if all(model.can(use, last) for last in lasts)]
     return {
         name: [
@@ -153,7 +153,7 @@ def past_forecasts(use: RecordedUse, actual: Sequence[Usd]) -> dict[str, list[Ba
                 name, last, month, MODELS[name].forecast(use, last, month).usd, actual[month]
             )
             for last in lasts
-            for month in range(last + 1, min(last + 1 + MOST_AHEAD, use.known))
+            for month in range(last + 1, min(last + 1 + MOST_AHEAD, use.recorded_months))
         ]
         for name in able
         if lasts

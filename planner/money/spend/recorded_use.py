@@ -71,8 +71,8 @@ class RecordedUse:
         book: the price book.
         gpu_types: that are used or in a pool.
         months: the whole months recorded, then those ahead.
-        known: how many of them are recorded.
-        gpu_h: GPU-hours that jobs hold in each of these; shape (known,).
+        recorded_months: how many of them are recorded.
+        gpu_h: GPU-hours that jobs hold in each of these; shape (recorded_months,).
         zone: in which days begin; None for a log without dates, which has no weekdays.
     """
 
@@ -81,7 +81,7 @@ class RecordedUse:
     book: Contracts
     gpu_types: tuple[str, ...]
     months: Months
-    known: int
+    recorded_months: int
     gpu_h: FloatArray
     zone: tzinfo | None
     _parts: dict[int, list[PartOfMonth]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class RecordedUse:
         """Return begin and end of a month."""
         return int(self.months.edges_us[month]), int(self.months.edges_us[month + 1])
 
-    def like(self, past: int, month: int, growth: Fraction = UNCHANGED) -> MonthSpend:
+    def as_in_month(self, past: int, month: int, growth: Fraction = UNCHANGED) -> MonthSpend:
         """Return what a month costs if jobs use GPUs as in a past month.
 
         Args:
@@ -108,9 +108,9 @@ class RecordedUse:
             (whole,) = self._bill((begin, end), part, past, month, growth)
             for name, amount in whole.items():
                 usd[name] += amount * Fraction(part.end_us - part.begin_us, end - begin)
-        return MonthSpend(dict(usd), lambda: self._weeks_like(past, month, growth))
+        return MonthSpend(dict(usd), lambda: self._weeks_as_in(past, month, growth))
 
-    def _weeks_like(self, past: int, month: int, growth: Fraction) -> tuple[Usd, ...]:
+    def _weeks_as_in(self, past: int, month: int, growth: Fraction) -> tuple[Usd, ...]:
         """Return what a month costs if jobs use GPUs as in each whole week of a past month."""
         begin, end = self.span(past)
         edges = range(begin, end + 1, WEEK_US)
@@ -123,10 +123,10 @@ class RecordedUse:
         return tuple(map(dict, weeks))
 
     def has_season(self, last: int) -> bool:
-        """Return whether `like_weekdays` has the days that it needs."""
+        """Return whether `as_weekdays` has the days that it needs."""
         return self.zone is not None and self._season_us(last)[0] >= self.span(0)[0]
 
-    def like_weekdays(self, last: int, month: int) -> MonthSpend:
+    def as_weekdays(self, last: int, month: int) -> MonthSpend:
         """Return what a month costs if each day is as its weekday was in the last 8 weeks.
 
         Args:
@@ -134,7 +134,7 @@ class RecordedUse:
             month: place of the month.
 
         Raises:
-            UsageError: as `like`.
+            UsageError: as `as_in_month`.
         """
         edges = self._season_us(last)
         lengths = [after - before for before, after in pairwise(edges)]

@@ -61,7 +61,7 @@ def forecast_rows(
     labels = ordered_labels([spend.usd for spend in spends])
     rows, totals = [], []
     for place, spend in enumerate(spends):
-        month = use.known + place
+        month = use.recorded_months + place
         begin, end = use.span(month)
         name, paid = use.months.names[month], use.paid_usd(month)
         around_total, around_label = intervals(
@@ -103,7 +103,7 @@ def model_rows(
     for name in (name for name in MODELS if name in spends):
         rows = []
         for place, spend in enumerate(spends[name]):
-            month, cents = use.months.names[use.known + place], cents_of(spend.usd)
+            month, cents = use.months.names[use.recorded_months + place], cents_of(spend.usd)
             labels = ordered_labels([spend.usd])
             rows += [ModelRow(month, row, cents[row] / 100) for row in labels if row in cents]
         past = tested.get(name, ())
@@ -135,8 +135,8 @@ def _error_and_mean(past: Sequence[BacktestForecast]) -> tuple[float | None, flo
 def _by_ahead(past: Sequence[BacktestForecast]) -> list[AheadError]:
     rows = []
     for ahead in sorted({row.ahead for row in past}):
-        alike = [row for row in past if row.ahead == ahead]
-        rows.append(AheadError(ahead, len(alike), float(mean_absolute_error(alike))))
+        of_ahead = [row for row in past if row.ahead == ahead]
+        rows.append(AheadError(ahead, len(of_ahead), float(mean_absolute_error(of_ahead))))
     return rows
 
 

@@ -180,8 +180,8 @@ def types_frame(played: MixedRun, gpu_types: tuple[str, ...]) -> pl.DataFrame:
 
 def type_timeline(played: MixedRun, gpu_types: tuple[str, ...]) -> pl.DataFrame:
     """Return a row per change of what runs and waits, with the GPUs in use of each type."""
-    whole, each = usage_frame(played.run), types_frame(played, gpu_types)
-    return whole.sort("time_s").join_asof(each.sort("time_s"), on="time_s").fill_null(0)
+    all_types, each = usage_frame(played.run), types_frame(played, gpu_types)
+    return all_types.sort("time_s").join_asof(each.sort("time_s"), on="time_s").fill_null(0)
 
 
 def type_lines(played: MixedRun, gpu_types: tuple[str, ...], job_id: pl.Series) -> TimeLines:
@@ -192,14 +192,14 @@ def type_lines(played: MixedRun, gpu_types: tuple[str, ...], job_id: pl.Series) 
     each = types_frame(played, gpu_types)
     at = np.searchsorted(each["time_s"].to_numpy() * MICROS, lines.time_us + 0.5, side="right")
     series = {name: np.append(0, each[f"used_{name}"].to_numpy())[at] for name in gpu_types}
-    first, *others = lines.panels
+    first, *other_panels = lines.panels
     title = f"GPUs held by type, of {sum(played.cluster.gpus):,}"
     panel = Panel(title, GPUS, series, first.limit)
     rows = tuple((f"GPUs held, {name}", GPUS, values) for name, values in series.items())
     return TimeLines(
         time_us=lines.time_us,
         end_us=lines.end_us,
-        panels=(panel, *others),
+        panels=(panel, *other_panels),
         rows=(*rows, *lines.rows),
         bars=job_bars(played, job_id, gpu_types),
     )

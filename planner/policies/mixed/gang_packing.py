@@ -112,7 +112,7 @@ def _exact(
         least=np.full(classes + gpus.size, -np.inf),
         most=np.concatenate((count, gpus)).astype(np.float64),
     )
-    solution = solve(program, whole=True, gap=0.5, most_nodes=MOST_NODES)
+    solution = solve(program, is_integer=True, gap=0.5, most_nodes=MOST_NODES)
     if solution is None:
         return None, False
     jobs = np.zeros(may.shape, np.int64)

@@ -142,7 +142,7 @@ def simulate(
     from gpuplan.planner.policies.mixed.mixed_rounds import play
     from gpuplan.planner.policies.mixed.rated_jobs import check_fits, rated_jobs
 
-    values, typed = settings.values, settings.given
+    values, typed = settings.values, settings.typed
     shape, notes = _shape(jobs, values)
     gpu_types = shape.gpu_types or (ANY,)
     errors, draws = rng.spawn(2)

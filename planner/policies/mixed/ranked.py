@@ -88,7 +88,7 @@ def on_several_types(classic: Policy) -> Policy:
             for name, setting in settings.items()
             if name not in MOVES or name in typed
         }
-        replay = replace(replay_settings(classic.name, settings, typed), known=counted)
+        replay = replace(replay_settings(classic.name, settings, typed), declared=counted)
         return simulate(jobs, replay, partial(prepare, classic.name), rng)
 
     return replace(classic, settings=settings, run=run, takes_gpu_types=True)

@@ -92,8 +92,8 @@ def solve_round(
     cheapest = cost.argmin(axis=1) if cost.size else np.zeros(0, np.int64)
     rows = np.arange(width.size)
     if np.isfinite(each := cost[rows, cheapest]).all():
-        taken = np.bincount(cheapest, weights=width, minlength=gpus.size)
-        if (taken <= gpus).all():  # all jobs run, each where it costs least
+        gpus_used = np.bincount(cheapest, weights=width, minlength=gpus.size)
+        if (gpus_used <= gpus).all():  # all jobs run, each where it costs least
             value, none = float(each.sum()), np.zeros(gpus.size + 1)
             return RoundAnswer(cheapest, int(width.sum()), value, value, none, True)
     if width.size and is_small(width, gpus):
@@ -119,14 +119,14 @@ def assign_types(cost: FloatArray, width: IntArray, gpus: IntArray) -> tuple[Int
     kind = np.full(width.size, -1, np.int64)
     useful = np.isfinite(cost).any(axis=1)
     cheapest = np.where(useful, cost.argmin(axis=1) if cost.size else 0, -1)
-    taken = np.bincount(cheapest[useful], weights=width[useful], minlength=gpus.size)
-    if (taken <= gpus).all():
+    gpus_used = np.bincount(cheapest[useful], weights=width[useful], minlength=gpus.size)
+    if (gpus_used <= gpus).all():
         return cheapest, True
     none = Packing(0, width[:0], np.zeros((0, gpus.size), bool), width[:0], width[:0])
     problem = _RoundProblem(cost, width, gpus, none)
     free = _program_of(problem, np.flatnonzero(useful), np.isfinite(cost), gpus, -np.inf)
     room = FAST_GAP * float(-cost[useful].min(axis=1).sum())
-    solution = solve(free.program, whole=True, gap=room, most_nodes=MOST_NODES)
+    solution = solve(free.program, is_integer=True, gap=room, most_nodes=MOST_NODES)
     if solution is None:
         return kind, False
     return free.kinds(solution.x, kind), solution.is_optimal
@@ -180,7 +180,7 @@ class _RoundProblem:
             slack = reduced - np.minimum(reduced.min(axis=1), 0.0)[:, None]
             columns &= slack <= (value - bound) * (1 + 1e-9) + 1e-9
         free = _program_of(self, np.arange(m), columns, self.gpus, self.packing.gpus)
-        solved = solve(free.program, whole=True, gap=room, most_nodes=MOST_NODES)
+        solved = solve(free.program, is_integer=True, gap=room, most_nodes=MOST_NODES)
         if solved is not None:
             kind = free.kinds(solved.x, np.full(m, -1, np.int64))
             if self._cost_of(kind) <= value:
@@ -202,16 +202,16 @@ class _RoundProblem:
             fixed = choice.copy()
             fixed[free] = self.gpus.size
             on = fixed < self.gpus.size
-            taken = np.bincount(fixed[on], weights=self.width[on], minlength=self.gpus.size).astype(
-                np.int64
-            )
-            if (taken <= self.gpus).all():
+            gpus_used = np.bincount(
+                fixed[on], weights=self.width[on], minlength=self.gpus.size
+            ).astype(np.int64)
+            if (gpus_used <= self.gpus).all():
                 kinds, ended = least_loss(
                     loss[free],
                     self.width[free],
-                    self.gpus - taken,
+                    self.gpus - gpus_used,
                     prices[:-1],
-                    self.packing.gpus - int(taken.sum()),
+                    self.packing.gpus - int(gpus_used.sum()),
                     most,
                     labels,
                 )
@@ -289,14 +289,14 @@ class _RoundProblem:
         order = draws.permutation(self.gpus.size)
         kind[free] = -1
         on = kind >= 0
-        taken = np.bincount(kind[on], weights=width[on], minlength=self.gpus.size)
-        left = (self.gpus - taken).astype(np.int64)
+        gpus_used = np.bincount(kind[on], weights=width[on], minlength=self.gpus.size)
+        left = (self.gpus - gpus_used).astype(np.int64)
         if (left < 0).any():
             return None
         for at, i in enumerate(order.tolist()):
             able = free[(kind[free] < 0) & np.isfinite(self.cost[free, i])]
-            others = reduced[np.ix_(able, order[at + 1 :])].min(axis=1, initial=0.0)
-            loss = reduced[able, i] - others + draws.normal(0.0, noise, able.size)
+            least_elsewhere = reduced[np.ix_(able, order[at + 1 :])].min(axis=1, initial=0.0)
+            loss = reduced[able, i] - least_elsewhere + draws.normal(0.0, noise, able.size)
             best = np.argsort(loss, kind="stable")
             ones = best[width[able[best]] <= NARROW]
             jobs = np.union1d(best[:CANDIDATES], ones[: CANDIDATES // 3])
@@ -319,9 +319,9 @@ class _JobColumns:
 
     def kinds(self, x: FloatArray, kind: IntArray) -> IntArray:
         """Return the types of all jobs; those of other jobs stay as in ``kind``."""
-        taken = x[: self.job.size] > 0.5
+        is_chosen = x[: self.job.size] > 0.5
         kinds = kind.copy()
-        kinds[self.job[taken]] = self.kind[taken]
+        kinds[self.job[is_chosen]] = self.kind[is_chosen]
         return kinds
 
 

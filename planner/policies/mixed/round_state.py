@@ -94,6 +94,6 @@ def where_all_run(_state: RoundState, kind: IntArray) -> bool:
 def where_all_run_fastest(state: RoundState, kind: IntArray) -> bool:
     """Say that a choice lasts where each job runs on a type that is faster than any other."""
     rate = state.rate
-    own = rate[np.arange(kind.size), np.maximum(kind, 0)]
-    is_fastest = (rate < own[:, None]).sum(axis=1) == rate.shape[1] - 1
+    chosen_rate = rate[np.arange(kind.size), np.maximum(kind, 0)]
+    is_fastest = (rate < chosen_rate[:, None]).sum(axis=1) == rate.shape[1] - 1
     return bool((is_fastest & (kind >= 0)).all())

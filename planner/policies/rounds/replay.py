@@ -162,12 +162,12 @@ def _check_pauses(jobs: RoundsJobs) -> None:
         )
 
 
-def _check_room(jobs: RoundsJobs, gpus: float, whole: int) -> None:
-    """Refuse jobs that could never run on ``whole`` GPUs, those of whole nodes."""
-    if jobs.least_gpus > whole:
+def _check_room(jobs: RoundsJobs, gpus: float, whole_node_gpus: int) -> None:
+    """Refuse jobs that could never run on ``whole_node_gpus``, those of whole nodes."""
+    if jobs.least_gpus > whole_node_gpus:
         raise InfeasibleError(
             f"some jobs need {jobs.least_gpus} GPUs at least, and a cluster of {gpus:g} "
-            f"has {whole} in whole nodes"
+            f"has {whole_node_gpus} in whole nodes"
         )
 
 
@@ -228,10 +228,10 @@ def _speedups(classes: Sequence[JobClass]) -> FloatArray:
                 f"class {job_class.name!r} has widths of several GPU types, and this policy one "
                 "cluster of one type\n  next: plan for one GPU type to compare with it"
             )
-        whole = job_class.widths == np.floor(job_class.widths)
-        if not whole.any():
+        is_whole = job_class.widths == np.floor(job_class.widths)
+        if not is_whole.any():
             raise UsageError(f"class {job_class.name!r} has no width of whole GPUs to run on")
         table = np.zeros((job_class.work_h.size, widest + 1))
-        table[:, job_class.widths[whole].astype(np.int64)] = job_class.speedup[:, whole]
+        table[:, job_class.widths[is_whole].astype(np.int64)] = job_class.speedup[:, is_whole]
         rows.append(table)
     return np.concatenate(rows)

@@ -71,15 +71,15 @@ def demand_bound_by_hour(
         aggregate: ``pool`` or ``sum``, as `demand_bound` has it.
     """
     series = demand.gpus
-    together = series.sum(axis=0)
+    total = series.sum(axis=0)
     if forecast == "exact":
-        padded = np.concatenate([together, np.full(steps, together[-1])])
+        padded = np.concatenate([total, np.full(steps, total[-1])])
         windows = np.lib.stride_tricks.sliding_window_view(padded, steps)
-        exact: FloatArray = windows[: together.size].max(axis=1)
+        exact: FloatArray = windows[: total.size].max(axis=1)
         return exact
     if forecast == "last-week-peak":
-        padded = np.concatenate([np.zeros(WEEK_H), together])
-        windows = np.lib.stride_tricks.sliding_window_view(padded, WEEK_H)[: together.size]
+        padded = np.concatenate([np.zeros(WEEK_H), total])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, WEEK_H)[: total.size]
         peak: FloatArray = windows.max(axis=1)
         peak[0] = np.inf
         return peak
@@ -114,11 +114,13 @@ def _fitted(
     _early(series[:, : (begins or [hours])[0]], p, mean, bound)
     for begin, end in pairwise([*begins, hours]):
         first = max(0, begin - MOST_H)
-        known = begin - first
-        split = Split(3 * known // 4, known, known, steps)
+        past_hours = begin - first
+        split = Split(3 * past_hours // 4, past_hours, past_hours, steps)
         past, hour_of_week = series[:, first:end], (demand.hour_of_week + first) % WEEK_H
         names = CANDIDATES if forecast == "auto" else (forecast,)
-        if (past[:, :known] == past[:, :1]).all():  # demand did not change: it is expected to stay
+        if (
+            past[:, :past_hours] == past[:, :1]
+        ).all():  # demand did not change: it is expected to stay
             names = (LAST_VALUE,)
         models = [
             forecasts
@@ -129,7 +131,7 @@ def _fitted(
         best = errors.argmin(axis=0)
         part = slice(begin, end)
         for group, at in enumerate(best.tolist()):
-            own_mean, own_bound = models[at].at(range(known, end - first))
+            own_mean, own_bound = models[at].at(range(past_hours, end - first))
             mean[:, group, part] = own_mean[:, group]
             bound[:, group, part] = own_bound[0, :, group]
     return mean, bound

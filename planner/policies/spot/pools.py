@@ -186,8 +186,8 @@ def _shape(jobs: TraceJobs, settings: Mapping[str, Any]) -> tuple[ClusterShape, 
 def _enough(jobs: TraceJobs, each: int) -> int:
     widest = -(-int(jobs.workload.gpus.max()) // each) * each
     pods = tenants_of(jobs).pods
-    apart = int(pods.max()) * each  # pods of more than half a node have one each
-    return enough_for(jobs.workload, each, max(widest, apart))
+    one_each = int(pods.max()) * each  # pods of more than half a node have one each
+    return enough_for(jobs.workload, each, max(widest, one_each))
 
 
 def _cards(pool: GpuPool) -> IntArray:
@@ -221,7 +221,7 @@ def _owners(gpu_type: pl.Series, shape: ClusterShape) -> IntArray:
         return np.zeros(len(gpu_type), np.int64)
     names = gpu_type.fill_null("")
     every = names.unique(maintain_order=True)
-    pools = match_pools(shape, every, apart=False)
+    pools = match_pools(shape, every, one_type_each=False)
     pool_of = {name: shape.pools.index(pool) for name, pool in pools.items()}
     missing = [name or "no type" for name in every if name not in pool_of]
     if missing == ["no type"] and not pool_of:

@@ -9,7 +9,7 @@ from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, FEW_GPUS, SET_BACK, WITHOUT_GPUS
 
 
-def doubts(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
+def log_warnings(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
     """Return what makes a trace doubtful, one sentence each.
 
     Args:
@@ -47,7 +47,7 @@ def doubts(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
     return warnings
 
 
-def nothing_hint(path: Path, left_out: Collection[str]) -> str:
+def empty_log_hint(path: Path, left_out: Collection[str]) -> str:
     """Return what to do where all of a source is left out, for these reasons."""
     if WITHOUT_GPUS in left_out:
         return (
