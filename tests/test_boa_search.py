@@ -59,6 +59,7 @@ def test_gpus_that_grow_faster_than_the_budget(seren):
     assert best.rented_gpus > 6.3 and best.weighted_mean_jct_s < 312
 
 
+@pytest.mark.slow
 def test_more_budget_may_rent_fewer_gpus(seren):
     # Nodes of 8 for classes by user: 2.53 GPUs rent 7.8, 3.84 rent 4.24.
     found = study(seren, "power:0.8", RentedCluster(node_gpus=8, release_s=60.0), class_by="user")

@@ -111,6 +111,7 @@ def optimum_s(classes, budget):
     return 3600 * problem.value / weights, float(within.dual_value)
 
 
+@pytest.mark.slow
 def test_random_bounds_against_the_linear_program_over_all_allowed_paths():
     rng = np.random.default_rng(26)
     bound = 0

@@ -256,6 +256,7 @@ def test_independent_resampling_would_not_cover_dependent_jobs():
     assert width(150) > 1.5 * width(1)  # in truth about sqrt(1.7 / 0.3) for the logs
 
 
+@pytest.mark.slow
 def test_the_width_falls_with_the_root_of_the_jobs():
     def width(size):
         ends = [found_in(workload(size, seed)).statistics["duration_s.p50"] for seed in range(8)]

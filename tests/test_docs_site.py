@@ -40,6 +40,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_every_page_is_there(site):
     for page in (ROOT / "docs").rglob("*.md"):
         name = "index" if page.stem == "README" else page.stem

@@ -69,6 +69,7 @@ def test_a_closed_pipe_is_not_an_error_on_kueue(gpuplan, monkeypatch, name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.usefixtures("few_forecasts")
 def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, monkeypatch, name):
     samples = Path(sample_traces.__file__).parent
     result = tmp_path / "result.json"

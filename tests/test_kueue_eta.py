@@ -166,6 +166,7 @@ def test_the_answer(site_files, monkeypatch):
     assert "8 GPUs in 1 pod" in str([table.rows for table in view.tables])
 
 
+@pytest.mark.slow
 def test_a_backtest_holds_about_what_it_says(site_files):
     dump, twin = site_files
     request = EtaRequest(trace=dump, twin=twin, gpus=8, replays=20, backtest=True)

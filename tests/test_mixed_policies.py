@@ -78,8 +78,14 @@ def test_laws_of_every_policy(name):
     assert json.dumps(results)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize(
+    "name, seed",
+    [  # Sia solves a program in each round, which takes a hundred times as long as the others
+        pytest.param(name, seed, marks=[pytest.mark.slow] if name == "sia" and seed else [])
+        for name in MIXED
+        for seed in range(4)
+    ],
+)
 def test_rounds_in_which_nothing_can_change_are_skipped(monkeypatch, name, seed):
     rng = np.random.default_rng(seed)
     rate = np.column_stack((np.ones(30), rng.choice([0.0, 0.4, 0.8, 1.0], 30)))

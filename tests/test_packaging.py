@@ -98,6 +98,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return programs
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_samples_and_the_marks_of_typing(installed):
     where = run(
         installed / "python",

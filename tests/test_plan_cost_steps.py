@@ -91,6 +91,7 @@ def test_steps_lead_from_the_program_to_the_replay():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("defer", "seed"), [(LATER, 1), ("num_gpus > 0", 2)])
 def test_a_saving_lies_in_its_interval_with_deferred_jobs(defer, seed):
     """Blocks are shorter than the jobs may wait, so a resample defers far less than the plan."""

@@ -224,6 +224,7 @@ def test_groups_of_bins_are_exact(drawn):
     assert cost_of(program, grouped) == pytest.approx(grouped.usd_per_h)
 
 
+@pytest.mark.slow
 @given(
     job_lists, st.sampled_from([None, "job_class = 'b'"]), st.lists(st.integers(0, 19), min_size=2)
 )

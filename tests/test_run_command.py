@@ -267,6 +267,7 @@ def test_a_report_of_a_scenario_has_a_cache_and_one_of_a_trace_has_none(gpuplan,
     assert code == 2 and "only with a scenario" in err
 
 
+@pytest.mark.slow
 def test_runs_that_share_a_cache_do_not_disturb_each_other(log):
     log.write_text(log.read_text().replace('["json", "svg"]', '["json"]'))
     environment = {**os.environ, "PYTHONWARNINGS": "error"}

@@ -12,6 +12,7 @@ from gpuplan.analysis.synth import Request, fit_model, synthesize
 from gpuplan.analysis.trace.trace import read_trace
 
 
+@pytest.mark.slow
 def test_philly(shared, tmp_path, gpuplan):
     log = shared / "data" / "philly" / "philly_jobs_a.csv.gz"
     trace, out = tmp_path / "philly.parquet", tmp_path / "synth.parquet"

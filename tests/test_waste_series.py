@@ -500,6 +500,7 @@ def truth_of_week():
     return hours
 
 
+@pytest.mark.slow
 def test_the_week_of_the_site(birch):
     _, summary = birch
     ours = {
