@@ -121,6 +121,12 @@ def test_spot_gpu_multiplies_workers_and_tells_the_priority(tmp_path):
     assert result.provenance.relative_time
 
 
+def test_spot_gpu_reads_its_job_types_in_any_case(tmp_path):
+    jobs, _, rejects = ingest_text(tmp_path, SPOT_GPU.replace("HP", "hp").replace("Spot", "SPOT"))
+    assert rejects is None
+    assert jobs["priority"].to_list() == ["hp", "spot", "hp"]
+
+
 def test_spot_gpu_bad_rows(tmp_path):
     for old, new, reason, column in [
         (",8,4,120", ",-8,4,120", "negative_gpus", "gpu_request"),

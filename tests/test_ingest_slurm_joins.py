@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from support_ingest import ingest_text, utc
 from support_schedulers import SACCT_JOBS
 from support_slurm import HEADER, at, log, notes, run
@@ -89,6 +91,19 @@ def test_a_requeued_job_that_waits_again_keeps_what_it_ran(tmp_path):
     jobs, _, _ = ingest_text(tmp_path, text)
     row = jobs.select("state", "duration_s", "num_gpus", "attempts").row(0)
     assert row == ("preempted", 600.0, 4.0, 1)
+
+
+@pytest.mark.parametrize("start", ["None", "2026-01-10T09:40:00"])
+def test_a_requeued_job_that_is_cancelled_in_the_queue_keeps_what_it_ran(tmp_path, start):
+    """Slurm writes its end as the Start of a job that is cancelled while it waits."""
+    end = "2026-01-10T09:40:00"
+    waits = {"Start": start, "End": end, "Elapsed": "00:00", "AllocTRES": ""}
+    text = log(run(8, "REQUEUED"), run(9, "CANCELLED by 5", **waits))
+    jobs, result, _ = ingest_text(tmp_path, text)
+    row = jobs.select("state", "duration_s", "num_gpus", "attempts", "requeue_s").row(0)
+    assert row == ("preempted", 600.0, 4.0, 1, None)
+    assert [run["start"] is None for run in jobs["runs"][0]] == [False, True]
+    assert "jobs that never started (no duration)" not in notes(result)
 
 
 def test_one_run_in_the_dumps_of_two_months_counts_once(tmp_path):

@@ -285,6 +285,11 @@ def test_queue_user_and_priority(tmp_path):
     assert job["group"] == "ns"
 
 
+@pytest.mark.parametrize("options", [{}, {"user_label": "example.com/who"}])
+def test_without_a_label_the_namespace_is_the_user(tmp_path, options):
+    assert only(tmp_path, pod(), options=options)["user"] == "ns"
+
+
 @pytest.mark.parametrize("key", ["pod-group-name", "scheduling.k8s.io/group-name"])
 def test_the_queue_of_a_pod_group_is_that_of_its_pods(tmp_path, key):
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",

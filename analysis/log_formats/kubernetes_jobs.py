@@ -103,7 +103,9 @@ def user_note(jobs: Iterable[KubeJob], choices: IngestOptions) -> list[str]:
     label = choices.kubernetes.user_label
     if label is None or any(job.user for job in jobs):
         return []
-    return [f"no object has the label or annotation {label!r} of --user-label: no job has a user"]
+    return [
+        f"no object has the label or annotation {label!r} of --user-label: the namespace is the user"
+    ]
 
 
 def job_plan(context: SourceContext, types: str = ADD_NODES) -> ReadingPlan:
@@ -112,6 +114,8 @@ def job_plan(context: SourceContext, types: str = ADD_NODES) -> ReadingPlan:
     Args:
         context: of the source.
         types: what else would tell the types of GPUs.
+
+    A job without a user, as no label names one, has its namespace as user.
     """
     wait_s = (pl.col("wait_end").to_physical() - pl.col("submit_time").to_physical()) / MICROS
     span_s = (pl.col("end").to_physical() - pl.col("start").to_physical()) / MICROS
@@ -158,6 +162,7 @@ def job_plan(context: SourceContext, types: str = ADD_NODES) -> ReadingPlan:
             number("cost", "cost"),
         ),
         jobs={
+            "user": pl.coalesce("user", "group"),
             "queue_s": pl.when(wait_s >= 0).then(wait_s),
             "duration_s": pl.coalesce(
                 "seconds", pl.when(pl.col("state") != "not_started").then(span_s)

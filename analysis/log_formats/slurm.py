@@ -150,8 +150,9 @@ def _plan(context: SourceContext) -> ReadingPlan:
     is_other = pl.any_horizontal(pl.col(f"{name}_other") for name in RESOURCES if name in has)
     named = pl.coalesce(pl.when(kind != "").then(kind) for kind in types)
     is_mixed = (named == MIXED).fill_null(False)
-    # In a log without starts, runs differ by their submissions.
-    run_start = start if "start_time" in source else pl.when(~never).then("submit_time")
+    # In a log without starts, runs differ by their submissions. What was cancelled in the queue may
+    # have its end as Start.
+    run_start = pl.when(~never).then(start if "start_time" in source else "submit_time")
     clock = source.get("elapsed_s") or source["ended"]
     return ReadingPlan(
         fields=fields,

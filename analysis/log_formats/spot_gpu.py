@@ -23,14 +23,16 @@ COLUMNS = (
 )  # fmt: skip
 WINDOW_S = 15_897_599
 """A job that ends then was still running when the trace ended."""
-KINDS = {"HP": "hp", "Spot": "spot"}
+KINDS = {"hp": "hp", "spot": "spot"}
 STATE = CANONICAL["state"]
 
 
 def _plan(context: SourceContext) -> ReadingPlan:
     need(context, COLUMNS, "spot-gpu")
-    kind = pl.col("job_type").replace_strict(
-        KINDS, default=None, return_dtype=CANONICAL["priority"]
+    kind = (
+        pl.col("job_type")
+        .str.to_lowercase()
+        .replace_strict(KINDS, default=None, return_dtype=CANONICAL["priority"])
     )
     end_s = pl.col("submit_time").to_physical() / MICROS + pl.col("duration_s")
     cut = end_s >= WINDOW_S
