@@ -129,6 +129,13 @@ def test_canonical_round_trip(tmp_path):
     assert second.provenance.source_format == "canonical"
 
 
+def test_canonical_priorities_are_read_in_any_case(tmp_path):
+    text = CANONICAL_CSV.replace("hp", "HP").replace("spot", " Spot")
+    jobs, _, rejects = ingest_text(tmp_path, text)
+    assert rejects is None
+    assert jobs["priority"].to_list() == ["hp", "spot"]
+
+
 def test_canonical_parquet_keeps_the_relative_clock(tmp_path):
     _, first, _ = ingest_text(tmp_path, SIA)
     _, second, _ = ingest_text(tmp_path, first.output.read_bytes(), "first.parquet")

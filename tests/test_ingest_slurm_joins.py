@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from support_ingest import ingest_text, utc
 from support_schedulers import SACCT_JOBS
 from support_slurm import HEADER, at, log, notes, run

@@ -104,7 +104,8 @@ def user_note(jobs: Iterable[KubeJob], choices: IngestOptions) -> list[str]:
     if label is None or any(job.user for job in jobs):
         return []
     return [
-        f"no object has the label or annotation {label!r} of --user-label: the namespace is the user"
+        f"no object has the label or annotation {label!r} of --user-label: its namespace is the "
+        "user of each job"
     ]
 
 

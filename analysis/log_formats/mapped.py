@@ -122,7 +122,8 @@ def _field(name: str, source: str) -> Field:
         return states(source, words | {state: state for state in STATES}, suffix=SLURM_SUFFIX)
     if name == "priority":
         meaning = {word: word for word in PRIORITIES}
-        value = pl.col(source).replace_strict(meaning, default=None, return_dtype=kind)
+        word = cell.str.to_lowercase()
+        value = word.replace_strict(meaning, default=None, return_dtype=kind)
         return Field(name, source, value, f"one of {', '.join(PRIORITIES)}")
     if name == "gpu_type":
         return Field(name, source, gpu_names(source))
