@@ -296,6 +296,13 @@ def test_sizes_that_backfill_cannot_count_are_refused(gpuplan, lab):
     assert "million nodes" not in err
 
 
+def test_jobs_that_need_more_gpus_than_a_cluster_can_have_are_refused(gpuplan, tmp_path):
+    trace = write_trace(tmp_path / "t.parquet", [0, 10], [100, 100], [1e7, 1e7])
+    code, out, err = gpuplan("size", trace, "--target", "p95_wait <= 1h")
+    assert (code, out) == (2, "") and "20,000,000 GPUs are needed" in err
+    assert "next: leave the longest and the widest jobs out" in err
+
+
 def test_no_smaller_size_of_the_curve_meets_the_target(gpuplan, lab, monkeypatch):
     """Waits need not fall with the size: a search may stop at a size above another that meets."""
     monkeypatch.setattr(size_pool, "smallest", lambda sizes: sizes.enough())

@@ -49,7 +49,7 @@ def simulate(jobs: TraceJobs, typed: Mapping[str, Any], policy: str) -> Simulati
             ["reference"],
             "the published simulator stops jobs at no cost, and is run without --checkpoints",
         )
-    with _replayable(typed):
+    with replayable(typed):
         run = run_cluster(jobs.workload, cluster, policy)
     return on_one_cluster(jobs, settings, sized, run, _without_effect(policy, typed, cluster))
 
@@ -84,7 +84,7 @@ def sized_cluster(
     cluster, notes = cluster_of(pool or GpuPool(1)), tuple[str, ...]()
     each = cluster.gpus_per_node
     if pool is None or pool.gpus is None:
-        with _replayable(settings.typed):
+        with replayable(settings.typed):
             cluster = replace(cluster, gpus=enough_gpus(jobs.workload, cluster))
         nodes = f"the fewest nodes of {each} on which no job waits or is stopped"
         notes = (size_note(cluster.gpus, nodes) if each else size_note(cluster.gpus),)
@@ -98,7 +98,7 @@ def sized_cluster(
 
 
 @contextmanager
-def _replayable(settings: Mapping[str, Any]) -> Iterator[None]:
+def replayable(settings: Mapping[str, Any]) -> Iterator[None]:
     """Raise `UsageError` where the replay inside the block cannot be made."""
     try:
         yield

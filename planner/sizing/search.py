@@ -21,6 +21,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all, usable_cores
+from gpuplan.planner.policies.cluster import replayable
 from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
 from gpuplan.planner.runs.trace_jobs import TraceJobs, first_jobs, replay_bytes
 from gpuplan.planner.sizing.sized_replay import (
@@ -120,7 +121,8 @@ class Sizes(Candidates):
         shape = Cluster(
             self.terms.gpus_per_node or 1, skipping=True, gpus_per_node=self.terms.gpus_per_node
         )
-        needed = enough_gpus(self.jobs.workload, shape)
+        with replayable({}):
+            needed = enough_gpus(self.jobs.workload, shape)
         most = MOST_GPUS // self.step * self.step
         return min(whole_multiple(needed, self.step), most)
 
