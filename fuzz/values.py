@@ -97,5 +97,6 @@ PATHS = (
     *("~", "~nobody/x", "$HOME/x", "file://x.parquet", "s3://bucket/x.parquet", "C:\\x"),
     *("\x1b[31m.parquet", "nul", "x.json", "x.md", "x.csv", "x.svg", "x.png", "x.txt", "x.toml"),
     *("./x.json", "in/../x.json", "../x.parquet", "http://127.0.0.1:9/x", "x?.csv", "[a].csv"),
+    *("=1+1", "@x", "+x/y"),
 )
 """Names relative to the folder of a case; none leaves the folder of its worker."""

@@ -271,6 +271,25 @@ def test_a_folder_that_is_a_file_exits_3(gpuplan, trace, tmp_path):
     assert (tmp_path / "r").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", ["=1+1", "@x/report", "-rf", "+1", "a\x1bb"])
+def test_a_folder_with_a_name_that_is_more_than_a_text_is_not_made(
+    gpuplan, trace, tmp_path, monkeypatch, name
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    scenario = tmp_path / "s.toml"
+    scenario.write_text(f'workload.trace = "{trace}"\nstudy.characterize = {{}}')
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    for words in (("run", scenario), ("report", trace)):
+        code, out, err = gpuplan(*words, f"--output={name}")
+        assert (code, out) == (2, "") and "expected a name that no spreadsheet or shell" in err
+    assert list(work.iterdir()) == []
+    (work / "=1").mkdir()  # what is there may be written to
+    assert gpuplan("report", trace, "--study", "characterize", "-o", "=1")[0] == 0
+    assert (work / "=1" / "report.md").is_file()
+
+
 def test_a_scenario_says_itself_what_is_studied(gpuplan, trace, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     scenario = tmp_path / "plan.toml"

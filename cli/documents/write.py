@@ -99,6 +99,14 @@ def read_forms(text: str) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
+def is_plain_name(folder: Path) -> bool:
+    """Return whether no part of a folder is taken for a formula, an option or more than a text."""
+    return str(folder).isprintable() and not any(part[0] in "=+-@" for part in folder.parts)
+
+
+PLAIN_NAME = "a name that no spreadsheet or shell takes for a formula or an option"
+
+
 def check_folder(folder: Path, forms: Sequence[str] = FORMS, inputs: Iterable[Path] = ()) -> None:
     """Refuse a folder that cannot be written in, before the work; leave nothing behind.
 
@@ -108,8 +116,12 @@ def check_folder(folder: Path, forms: Sequence[str] = FORMS, inputs: Iterable[Pa
         inputs: what it is made from; what is no file is passed over.
 
     Raises:
+        UsageError: its name would be a formula or an option elsewhere, and it is not there yet.
         OutputError: it cannot be made or written in, or a file of the document is an input.
     """
+    missing = [part.name for part in (folder, *folder.parents) if not os.path.exists(part)]
+    if not is_plain_name(Path(*missing)):
+        raise UsageError(f"--output {str(folder)!r}: expected {PLAIN_NAME}")
     folder = without_missing_parents(folder)
     within = [FIGURES] if forms_draw(forms) else []
     inputs = tuple(inputs)

@@ -23,7 +23,7 @@ from gpuplan.cli.documents.studies import (
     takes_trace,
 )
 from gpuplan.cli.documents.view import titles
-from gpuplan.cli.documents.write import FORMS
+from gpuplan.cli.documents.write import FORMS, PLAIN_NAME, is_plain_name
 from gpuplan.cli.gates.conditions import read_condition
 from gpuplan.cli.scenario.scenario import (
     DeclaredStudy,
@@ -319,9 +319,8 @@ class _Loader:
         folder = self.text(("output",), table, "dir")
         if not folder:
             self.problem(("output",), "[output] expected dir = the folder to write to")
-        elif not folder.isprintable() or any(part[0] in "=+-@" for part in Path(folder).parts):
-            expected = "a name that no spreadsheet or shell takes for a formula or an option"
-            self.problem(("output", "dir"), f"[output] dir = {folder!r}: expected {expected}")
+        elif not is_plain_name(Path(folder)):
+            self.problem(("output", "dir"), f"[output] dir = {folder!r}: expected {PLAIN_NAME}")
         forms = table.get("formats", list(FORMS))
         forms = forms if isinstance(forms, list) else [forms]
         for form in forms:
