@@ -417,6 +417,13 @@ def test_files_of_wandb_name_their_run(tmp_path, path, run):
     assert run_of(tmp_path / path) == run
 
 
+@pytest.mark.parametrize("node", ["n1", None])
+def test_runs_of_wandb_that_the_log_does_not_have_are_named(tmp_path, node):
+    text = "\n".join(event(at, 60.0, 0.0) for at in range(0, HOUR, 60))
+    with pytest.raises(InputError, match=r"of jobs that the log does not have.* \(zz9\); .*ab12"):
+        summary_of(tmp_path, trace(("ab12", node, 0, HOUR, 1.0)), text, "zz9.jsonl")
+
+
 # Damage
 
 

@@ -268,6 +268,15 @@ def _why_nothing_joins(
             expected="series of the utilization of GPUs, with their node",
             hint=_hint(samples),
         )  # fmt: skip
+    nodes = sorted({gpu.node for gpu in gpus if gpu.node})
+    if not nodes:
+        jobs = sorted({gpu.job for gpu in gpus})
+        return InputError(
+            path,
+            f"is of jobs that the log does not have, or has without GPUs ({', '.join(jobs[:3])})",
+            expected=f"jobs of the log with GPUs, such as {', '.join(sorted(runs.by_job)[:3])}",
+            hint="a file of W&B has the name of its run: RUN.jsonl, or run-DATE-RUN/files",
+        )
     if not runs.nodes:
         return InputError(
             path,
@@ -275,7 +284,6 @@ def _why_nothing_joins(
             expected="a log with NodeList, or series with a label of the job",
             hint="have sacct print NodeList too, and keep it with --twin where a trace is made",
         )
-    nodes = sorted({gpu.node for gpu in gpus})
     if not set(nodes) & runs.nodes:
         return InputError(
             path,
