@@ -30,7 +30,7 @@ def metric_files() -> dict[str, bytes]:
     text = gzip.decompress((SITE / "sacct_jobstats.txt.gz").read_bytes())
     log = b"".join(text.splitlines(keepends=True)[:ROWS])
     rows = list(csv.DictReader(io.StringIO(log.decode()), delimiter="|"))
-    ran = [row for row in rows if row["NodeList"].isalnum()]
+    ran = [row for row in rows if row["NodeList"].isalnum() and "gpu" in row["AllocTRES"]]
     nodes = sorted({row["NodeList"] for row in ran})[:3]
     begin = datetime.fromisoformat(min(row["Start"] for row in ran)).replace(tzinfo=UTC)
     times = [int(begin.timestamp()) + STEP_S * i for i in range(SAMPLES)]

@@ -1,6 +1,7 @@
 """A few hundred cases of `make fuzz`, in this process, and what the fuzzer itself must do."""
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -23,6 +24,8 @@ CASES = {
     "sharing": 20,
     "metrics": 20,
     "demand": 20,
+    "plans": 20,
+    "Kubernetes": 30,
 }
 QUICK = 0.4
 """Of the cases of each kind, so many belong to `make test`; `make test-slow` runs the others."""
@@ -90,6 +93,44 @@ def test_every_kind_has_a_share_and_cases(fuzz):
     assert list(KINDS) == list(WEIGHTS)
     assert sum(WEIGHTS.values()) == pytest.approx(100)
     assert set(CASES) == set(KINDS) - {"signals"}
+
+
+def test_the_docs_list_every_kind_with_its_share(fuzz):
+    from fuzz.kinds import WEIGHTS
+
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| ([\w ]+) \| ([\d.]+)% \| ", page, re.MULTILINE)
+    assert [(name, float(share)) for name, share in listed] == list(WEIGHTS.items())
+
+
+def test_every_kind_of_the_hostile_inputs_has_command_lines_of_its_own(fuzz):
+    from fuzz.kinds.subjects import SUBJECTS
+
+    commands = {line[0] for subject in SUBJECTS.values() for line in subject.lines}
+    assert commands >= {
+        *("calibrate", "whatif", "compare", "simulate", "share", "profile", "forecast", "bill"),
+        *("size", "plan", "waste", "eta", "waits", "ingest"),
+    }
+
+
+def lines_of_subjects():
+    from fuzz.kinds.subjects import SUBJECTS
+
+    return [(kind, line) for kind, subject in SUBJECTS.items() for line in subject.lines]
+
+
+@pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_lines_of_a_subject_are_not_refused_before_they_are_damaged(fuzz, place, is_quick):
+    """A line that ends with 2 as it is tests the reading of options and nothing behind."""
+    from fuzz.cases import Case
+    from fuzz.in_process import run_inside
+    from fuzz.kinds.subjects import SUBJECTS
+
+    lines = lines_of_subjects()
+    for kind, line in lines[::9] if is_quick else lines:
+        place.lay_out(Case(kind, line[0], list(line), dict(SUBJECTS[kind].files())))
+        outcome = run_inside(list(line), place.folder)
+        assert outcome.code == 0, (kind, line, outcome.err)
 
 
 def test_every_format_is_fuzzed(fuzz):

@@ -30,7 +30,7 @@ KINDS: dict[str, Callable[[Random], Draft]] = {
     **{name: drafter(name) for name in SUBJECTS},
 }
 WEIGHTS = {
-    "readers": 26.0,
+    "readers": 22.0,
     "mapped": 6.0,
     "prices": 13.0,
     "traces": 9.0,
@@ -46,5 +46,7 @@ WEIGHTS = {
     "sharing": 2.0,
     "metrics": 2.0,
     "demand": 2.0,
+    "plans": 2.0,
+    "Kubernetes": 2.0,
 }
 """Share of each kind, percent; a case of ``signals`` costs two processes."""

@@ -1,19 +1,22 @@
-"""One kind per subject with inputs of its own: sites, lending, GPU types, sharing, metrics, demand.
+"""One kind per subject with inputs of its own: sites, lending, GPU types, sharing, plans, dumps.
 
 A subject has command lines, values of the options that matter to it, and files to damage.
 """
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
 
 from fuzz.cases import Case, Draft, Step
 from fuzz.corpus import ROOT, option_files, said_by, traces
+from fuzz.kinds.kubernetes import KUBERNETES_DUMPS
+from fuzz.kinds.plans import PLANS
+from fuzz.kinds.subject import Subject
 from fuzz.kinds.tables import damage_parquet
 from fuzz.metrics import metric_files
 from fuzz.mutate import mutate
@@ -22,15 +25,6 @@ from fuzz.values import DURATIONS, NUMBERS, TEXTS, TIMES
 
 SITE = ROOT / "sample_traces" / "slurm_site"
 DUMPS = ("--sacctmgr", "assoc.txt", "--sacctmgr", "qos.txt", "--sacctmgr", "events.txt")
-SLURM = (
-    *("UNLIMITED", "Partition_Limit", "1-0", "1-00:00:00", "60", "0", "-1", "1e30", "4294967296"),
-    *("n[1-3]", "n[1-999999999]", "n[01-", "ALL", "a[01-06],h[01-04]", "100000", "1000001"),
-    *("gpu:a100:8", "gres/gpu=8", "gres/gpu=99999999999999999999", "cpu=4", "gres/gpu:h100=2"),
-    *("Unknown", "None", "2026-03-02T01:34:55", "CANCELLED by 7", "RUNNING", "parent", "root"),
-    *("DRAIN", "DEFAULT", "{ gpu = 3 }", "[]", "{}", "true", "[[1]]", "inf", "nan", "1979-05-27"),
-    *("1", "2", "7", "30", "1000", "9999999-00:00:00", "99999999999", "1772409299", "18000000000"),
-    *("priority/basic", "sched/builtin", "NO_FAIR_TREE", "CR_LLN", "none", "vision", "Reservation"),
-)
 SITE_KEYS = (
     *("qos.normal.MaxTRESPU.gpu", "qos.normal.GrpTRES", "qos.high.MaxWall", "qos.x.Priority"),
     *("account.nlp.GrpTRES.gpu", "account.nlp.user.dia.MaxJobs", "account.bio.Fairshare", "a.b"),
@@ -84,25 +78,6 @@ SMI, WANDB = sorted(set(metric_files()) - {"sacct.txt", "dcgm.json", "book.toml"
 SPOT = ("duration_s < 3600", "true", "false", "num_gpus <= 1", "user = 'ada'", "x", "num_gpus +")
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a kind drafts.
-
-    Attributes:
-        lines: command lines to start from.
-        options: values of options, valid and hostile.
-        damaged: files to damage, where a line names them.
-        files: all files.
-        policies: policies whose settings ``--set`` draws.
-    """
-
-    lines: tuple[tuple[str, ...], ...]
-    options: dict[str, tuple[str, ...]]
-    damaged: tuple[str, ...]
-    files: Callable[[], dict[str, bytes]]
-    policies: tuple[str, ...] = ()
-
-
 @cache
 def site_files() -> dict[str, bytes]:
     """Return the documents of a small site, its log, and the settings calibrated on it."""
@@ -129,6 +104,25 @@ def study_files() -> dict[str, bytes]:
     return {**traces(), **option_files(), "demand.csv": demand}
 
 
+@cache
+def files_of_types() -> dict[str, bytes]:
+    """Return the same, with jobs on A100 and T4, and rates on these."""
+    import polars as pl
+
+    files = study_files()
+    jobs = pl.read_parquet(files["rich.parquet"]).with_columns(
+        gpu_type=pl.Series(["A100", "T4", None] * 4), num_gpus=pl.col("num_gpus").ceil()
+    )
+    jobs.write_parquet(stream := io.BytesIO())
+    rates = b"job_class,gpu_type,gpus,rate\n" + b"".join(
+        b"%s,%s,%d,%g\n" % (name, kind, gpus, gpus * speed)
+        for name in (b"bert", b"ncf")
+        for kind, speed in ((b"A100", 2.5), (b"T4", 1.0))
+        for gpus in (1, 2, 4)
+    )
+    return {**files, "typed.parquet": stream.getvalue(), "rates.csv": rates}
+
+
 WHATIF = ("whatif", "sacct.txt", "--twin", "twin.toml")
 CALIBRATE = ("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf")
 GROUPS = ("account", "user", "partition", "qos", "size", "x")
@@ -141,7 +135,8 @@ SUBJECTS = {
              "--infer"),
             ("calibrate", "sacct.txt", "--infer"), ("calibrate", "log.swf", "--infer"),
             ("calibrate", "sacct.txt", "--infer", "--cluster", "A100=6x4,H100=4x8"),
-            WHATIF, WHATIF, (*WHATIF, "--together"),
+            (*WHATIF, "--scale-load", "1.1"), (*WHATIF, "--set", "qos.normal.MaxTRESPU.gpu=8"),
+            (*WHATIF, "--together", "--max-time", "a100=12:00:00", "--limit", "user=32"),
             (*WHATIF, "--slurm-conf", "slurm.new.conf"), (*WHATIF, "--add-nodes", "1"),
             (*WHATIF, "--validate", "2026-03-03", "--before", "slurm.conf", "--after",
              "slurm.new.conf"),
@@ -151,6 +146,11 @@ SUBJECTS = {
             "--set": tuple(f"{key}=" for key in SITE_KEYS), "--add-nodes": MORE_NODES,
             "--remove-nodes": MORE_NODES, "--scale-load": FACTORS, "--limits-times": FACTORS,
             "--level": LEVELS, "--by": GROUPS, "--limit-factor": FACTORS, "--warmup": DURATIONS,
+            "--max-time": ("a100=12:00:00", "1-0", "x=1-0", "a100=", *DURATIONS),
+            "--move": ("a100=h100", "h100=a100", "x=a100", "a100=a100", "=", "a100"),
+            "--reserve": ("a100=2@vision", "a100=1@h100", "a100=99@nlp", "x=1@x", "a100=²@nlp"),
+            "--limit": ("user=32", "account=8", "nlp=16", "user=0", "x=1", "user=1e400", "="),
+            "--limits-run": FACTORS, "--long-jobs": ("clip", "cut", "continue", "x"),
             "--cluster": CLUSTERS, "--slurm-conf": ("slurm.new.conf", "nodes.conf", "twin.toml"),
             "--validate": ("2026-03-03", *TIMES), "--time-zone": ("UTC", "America/New_York", "x"),
         },
@@ -174,16 +174,15 @@ SUBJECTS = {
             for command in ("simulate", "compare")
             for name in MIXED
             for trace, rates in (
-                ("rich.parquet", ("--gpu-speed", "A100=1,T4=0.5")),
+                ("typed.parquet", ("--gpu-speed", "A100=1,T4=0.5")),
                 ("bare.parquet", ("--throughputs", "profile:sia")),
-                ("rich.parquet", ("--throughputs", "rates.csv")),
+                ("typed.parquet", ("--throughputs", "rates.csv")),
             )
         ),
         {"--cluster": CLUSTERS, "--gpu-speed": SPEEDS, "--price": PRICES, "--round": DURATIONS,
          "--throughputs": (*VALID["--throughputs"], "rates.csv", "typed.csv", "pollux:pollux.csv"),
          "--estimate-error": ("30%", *NUMBERS), "--policy": (*MIXED, *POLICY)},
-        ("rich.parquet", "bare.parquet", "rates.csv", "pollux.csv"),
-        lambda: {**study_files(), "rates.csv": RATES}, MIXED,
+        ("typed.parquet", "bare.parquet", "rates.csv", "pollux.csv"), files_of_types, MIXED,
     ),
     "sharing": Subject(
         (
@@ -210,7 +209,7 @@ SUBJECTS = {
                 ("--metrics", "dcgm.json", "--price", "2"),
                 ("--metrics", SMI, "--no-replay"), ("--metrics", WANDB, "--no-replay"),
                 ("--metrics", "dcgm.json", "--metrics", SMI, "--metrics", WANDB, "--no-replay"),
-                ("--metrics", "dcgm.json", "--no-replay", "--mail", "made"),
+                ("--no-replay", "--mail", "made"),
             )
         ),
         {"--metrics": ("dcgm.json", SMI, WANDB, "sacct.txt", "missing", "."),
@@ -225,9 +224,9 @@ SUBJECTS = {
             ("forecast", "demand.csv"), ("forecast", "demand.csv", "--backtest"),
             ("forecast", "demand.csv", "--model", "orglinear"), ("forecast", "lab.parquet"),
             ("bill", "lab.parquet", "--price", "1.29"), ("bill", "rich.parquet", "--price", "2"),
-            ("size", "lab.parquet", "--target", "p95_wait <= 1h", "--resamples", "0"),
+            ("size", "lab.parquet", "--target", "p95_wait <= 1h", "--ci", "0"),
             ("size", "rich.parquet", "--target", "mean_wait <= 2m", "--commit", "0.9",
-             "--on-demand", "1.9", "--resamples", "0"),
+             "--on-demand", "1.9", "--ci", "0"),
         ),
         {"--target": TARGETS, "--commit": COMMITS, "--on-demand": PRICES, "--price": PRICES,
          "--horizon": ("1h", "24h", *DURATIONS), "--at": ("100", "2024-03-02", *TIMES, *NUMBERS),
@@ -239,14 +238,11 @@ SUBJECTS = {
          "--cluster-step": ("4", *NUMBERS), "--by": ("user", "group", "all", "gpu_type", "x")},
         ("demand.csv", "lab.parquet", "rich.parquet"), study_files,
     ),
+    "plans": PLANS,
+    "Kubernetes": KUBERNETES_DUMPS,
 }  # fmt: skip
-RATES = b"job_class,gpu_type,gpus,rate\n" + b"".join(
-    b"%s,%s,%d,%g\n" % (name, kind, gpus, gpus * speed)
-    for name in (b"bert", b"ncf")
-    for kind, speed in ((b"A100", 2.5), (b"T4", 1.0))
-    for gpus in (1, 2, 4)
-)
 VALUE = re.compile(rb"(?<== )[^\n#]+|(?<=[=|,])[^=|,\s]+")
+JSON_VALUE = re.compile(rb'(?<=": )(?:"[^"]*"|[-\d.]+)|(?<=":)(?:"[^"]*"|[-\d.]+)')
 
 
 def drafter(kind: str) -> Callable[[Random], Draft]:
@@ -270,8 +266,9 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             data = case.files[name]
             if name.endswith(".parquet"):
                 case.files[name], what = damage_parquet(data, rng)
-            elif rng.random() < 0.6 and (spans := list(VALUE.finditer(data))):
-                span, value = rng.choice(spans), _value(rng, 0.5 if ".toml" in name else 0.05)
+            elif rng.random() < 0.6 and (spans := list(_values_in(name).finditer(data))):
+                quoted = {".toml": 0.5, ".json": 0.7}.get(name[-5:], 0.05)
+                span, value = rng.choice(spans), _value(rng, subject.values, quoted)
                 case.files[name] = data[: span.start()] + value + data[span.end() :]
                 what = f"{span[0][:30]!r} -> {value[:30]!r}"
             else:
@@ -282,7 +279,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             flag = rng.choice(flags)
             value = rng.choice(subject.options[flag])
             if value.endswith("=") and flag == "--set":
-                value += _value(rng, 0).decode(errors="surrogateescape")
+                value += _value(rng, subject.values, 0).decode(errors="surrogateescape")
             case.arguments.append(f"{flag}={value}")
             return case.arguments[-1][:100]
 
@@ -299,7 +296,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
 
         choices = [damage] * 3 + [option] * 2 + [setting] * (2 if subject.policies else 0)
         steps: list[Step] = [rng.choice(choices) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4)))]
-        if line in (WHATIF, (*WHATIF, "--together")):
+        if line[: len(WHATIF)] == WHATIF:
             steps.append(option)
 
         def finish(case: Case, rng: Random) -> None:
@@ -311,7 +308,11 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
     return draft
 
 
-def _value(rng: Random, quoted: float) -> bytes:
-    """Return a value of Slurm, or a hostile one, with a share of them quoted as in TOML."""
-    value = rng.choice(rng.choice((SLURM, SLURM, SLURM, NUMBERS, TEXTS, TIMES)))
+def _values_in(name: str) -> re.Pattern[bytes]:
+    return JSON_VALUE if name.endswith(".json") else VALUE
+
+
+def _value(rng: Random, usual: tuple[str, ...], quoted: float) -> bytes:
+    """Return a value that files of a subject hold, or a hostile one; a share of them quoted."""
+    value = rng.choice(rng.choice((usual, usual, usual, NUMBERS, TEXTS, TIMES)))
     return (f'"{value}"' if rng.random() < quoted else value).encode(errors="replace")
