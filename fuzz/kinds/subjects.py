@@ -276,7 +276,8 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             return f"{name}: {what}"
 
         def option(case: Case, rng: Random) -> str:
-            flag = rng.choice(flags)
+            given = {word.partition("=")[0] for word in case.arguments if word != "--set"}
+            flag = rng.choice([one for one in flags if one == "--set" or one not in given] or flags)
             value = rng.choice(subject.options[flag])
             if value.endswith("=") and flag == "--set":
                 value += _value(rng, subject.values, 0).decode(errors="surrogateescape")
@@ -286,7 +287,7 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
         def setting(case: Case, rng: Random) -> str:
             from gpuplan.planner.registry import POLICIES
 
-            name = rng.choice([one for one in case.arguments if one in POLICIES] or [LENT[0]])
+            name = rng.choice([one for one in case.arguments if one in POLICIES])
             key, about = rng.choice(list(POLICIES[name].settings.items()))
             value = rng.choice(
                 (*about.choices, *NUMBERS, *DURATIONS, "none", "true", "0.5/0.9", "4x8", "8", "1")
@@ -294,7 +295,8 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             case.arguments.append(f"--set={key}={value}")
             return case.arguments[-1][:100]
 
-        choices = [damage] * 3 + [option] * 2 + [setting] * (2 if subject.policies else 0)
+        has_settings = any(word in subject.policies for word in line)
+        choices = [damage] * 3 + [option] * 2 + [setting] * (2 if has_settings else 0)
         steps: list[Step] = [rng.choice(choices) for _ in range(rng.choice((0, 1, 1, 2, 2, 3, 4)))]
         if line[: len(WHATIF)] == WHATIF:
             steps.append(option)
