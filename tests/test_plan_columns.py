@@ -178,6 +178,14 @@ def test_routes_exist_only_where_their_input_is():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("condition", ["true", "1 = 1"])
+def test_a_condition_that_names_no_column_is_of_every_job(condition):
+    jobs = jobs_from([0, 9, 9], [60, 60, 60], [1, 1, 2], defer=condition)
+    assert jobs.is_deferred.tolist() == [True] * 3
+    jobs = jobs_from([0, 9, 9], [60, 60, 60], [1, 1, 2], spot=condition)
+    assert (jobs.is_spot.tolist(), jobs.is_deferred.tolist()) == ([True] * 3, [False] * 3)
+
+
 def test_a_job_of_both_conditions_is_deferred_and_in_no_class():
     jobs = jobs_from(
         [0, 0], [60, 60], [1, 1], job_class=["a", "b"], spot="num_gpus = 1", defer="job_class = 'b'"

@@ -256,7 +256,9 @@ def _matches(jobs: pl.DataFrame, condition: str | None, option: str) -> BoolArra
     if condition is None:
         return np.zeros(jobs.height, bool)
     predicate = read_condition(condition, jobs.lazy(), option)
-    matching: BoolArray = jobs.select(predicate.fill_null(False)).to_series().to_numpy()
+    # with_columns: one value, as of 'true', stands for every job.
+    found = jobs.with_columns(predicate.fill_null(False).alias("matches"))["matches"]
+    matching: BoolArray = found.to_numpy()
     if not matching.any():
         raise UsageError(
             f"{option} {condition!r}: matches none of the {jobs.height:,} jobs\n"
