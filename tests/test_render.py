@@ -67,6 +67,15 @@ def test_a_narrow_terminal_breaks_no_number(monkeypatch):
     assert plain.count("ann") > 1  # the rows' name leads each group of columns
 
 
+@pytest.mark.parametrize("letters", range(4, 20))
+def test_a_table_as_wide_as_the_line_breaks_no_name(letters):
+    name = "tiresias"[:letters].ljust(letters, "s")
+    columns = [Column(f"c{i}", "cost", show_count) for i in range(8)]
+    table = Table("Wide", (Column("name", "name"), *columns), [(name, *[10**8] * 7, 5)])
+    text = as_text(Report(command="try", results={}, tables=(table,)), Stream())
+    assert text.split().count(name) == 2 and max(map(len, text.splitlines())) <= 100
+
+
 def test_json_has_the_contract_and_no_nan():
     document = json.loads(as_json(REPORT), parse_constant=lambda word: pytest.fail(word))
     assert list(document) == [

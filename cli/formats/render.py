@@ -17,7 +17,7 @@ from gpuplan.cli.formats.report import BARS, SHAPE, Column, Report, Shown, Table
 JSON_SCHEMA_VERSION = 1
 PIPED_WIDTH = 100
 GAP = 2  # columns between two cells
-LONGEST_WORD = 24  # of a text; a longer one is folded
+LONGEST_WORD = 20  # of a text; a longer one is folded
 
 
 def as_json(report: Report) -> str:
@@ -148,7 +148,8 @@ def _that_fit(table: Table, width: int) -> list[list[tuple[int, Column]]]:
     """Return the columns in groups that fit the width, each led by what tells the rows apart."""
     columns = people_columns(table)
     lead = _lead(table, columns, width)
-    left = width - sum(_width(table, position) for position, _ in lead) - GAP * (len(lead) - 1)
+    # The ends of a line take one each.
+    left = width - sum(_width(table, position) + GAP for position, _ in lead)
     groups, room = [[*lead]], left
     for position, column in columns[len(lead) :]:
         needed = GAP + _width(table, position)
