@@ -281,6 +281,46 @@ def test_instances_in_three_forms_are_the_same(gpuplan, tmp_path):
     assert first["saved_vs_exclusive_share"] == pytest.approx(1 / 3)
 
 
+def test_what_is_free_is_a_mean_over_the_time_with_gpus_in_use(gpuplan, tmp_path):
+    # One GPU with 0.5 of its SMs and 10 of 40 GB requested for 30 s, and a second, full one for the
+    # first 10 s: (10 x (0.5 + 0) / 2 + 20 x 0.5) / 30 of the SMs, (10 x 0.375 + 20 x 0.75) / 30 of
+    # the memory. Then nobody for 30 s, and both measures of 0.5 and 0.75 for 30 s more.
+    table = tmp_path / "i.csv"
+    table.write_text(
+        "name,type,gpus,request,limit,memory_gb,start_s,end_s\n"
+        "a,inference,1,0.5,0.5,10,0,30\nb,inference,1,1,1,40,0,10\n"
+        "c,inference,1,0.5,0.5,10,60,90\n"
+    )
+    code, shown, said = gpuplan("share", table, "--output-format=json")
+    assert code == 0, said
+    dilu = results(shown)["policies"][0]
+    assert dilu["mean_gpus"] == pytest.approx((10 * 2 + 20 + 30) / 90)
+    assert dilu["sm_fragmentation"] == pytest.approx((12.5 + 15) / 60)
+    assert dilu["memory_fragmentation"] == pytest.approx((18.75 + 22.5) / 60)
+
+
+def test_the_command_shows_the_golden_counts(gpuplan, shared):
+    names = {"k8s": "exclusive", "infless_l": "infless-l", "infless_r": "infless-r", "dilu": "dilu"}
+    golden = (shared / "golden/dilu/summary.jsonl").read_text().splitlines()
+    for count in (100, 400):
+        words = [word for name in names.values() for word in ("--policy", name)]
+        source = shared / f"data/dilu/instances-{count}.txt"
+        code, shown, said = gpuplan(
+            "share", source, *words, "--set", "tie_break=reference", "--output-format=json"
+        )
+        assert code == 0, said
+        found = {row["policy"]: row for row in results(shown)["policies"]}
+        wanted = [row for row in map(json.loads, golden) if row["instances"] == source.name]
+        for row in wanted:
+            if not row["det"]:
+                continue
+            ours = found[names[row["scheduler"].removeprefix("scheduler_").removesuffix(".py")]]
+            assert ours["max_gpus"] == row["max_active_gpus"]
+            assert ours["mean_gpus"] == pytest.approx(row["tw_mean_gpus"], abs=5.1e-4)
+            assert ours["sm_fragmentation"] == pytest.approx(row["tw_sm_frag"], abs=5.1e-5)
+            assert ours["memory_fragmentation"] == pytest.approx(row["tw_mem_frag"], abs=5.1e-5)
+
+
 def test_a_log_with_fractions_of_gpus(gpuplan, tmp_path):
     trace = tmp_path / "t.parquet"
     rows = pl.DataFrame(

@@ -48,6 +48,32 @@ def test_an_instance_goes_to_the_gpu_that_it_fills_best():
     np.testing.assert_allclose(run.memory_free_share, [0.75, 0.5, 0.375])
 
 
+def test_equal_scores_go_to_the_lower_gpu_whatever_the_sums_round_to():
+    # GPU 0 holds 0.3, GPU 1 holds 0.1 and 0.2, which add up to a little more than 0.3 as floats.
+    rows = [
+        (INFERENCE, 1, 0.3, 1.0, 2, 0),
+        (INFERENCE, 1, 0.1, 0.6, 1, 1),
+        (INFERENCE, 1, 0.2, 0.6, 1, 2),
+        (INFERENCE, 1, 0.3, 0.3, 1, 3),
+    ]
+    assert place(rows).gpu_of[:, 0].tolist() == [0, 1, 1, 0]
+    assert place(rows, policy="infless-r").gpu_of[3, 0] == 0
+    assert place(rows, reference=True).gpu_of[3, 0] == 1  # as the authors' program has it
+
+
+def test_equal_memory_left_splits_from_the_lower_gpu_whatever_the_sums_round_to():
+    # Both GPUs hold 0.3 GB, GPU 0 as 0.1 and 0.2, which add up to a little more as floats.
+    rows = [
+        (INFERENCE, 1, 0.2, 0.6, 0.1, 0),
+        (INFERENCE, 1, 0.2, 1.0, 0.3, 1),
+        (INFERENCE, 1, 0.1, 0.6, 0.2, 2),
+        (LLM, 1, 0.2, 0.2, 79, 3),
+    ]
+    run = place(rows)
+    assert run.gpu_of[:3, 0].tolist() == [0, 1, 0]
+    assert run.gpu_of[3, :2].tolist() == [0, 1]
+
+
 def test_limits_bound_what_requests_allow():
     rows = [(INFERENCE, 1, 0.3, 0.8, 1, at) for at in range(3)]
     assert place(rows, gamma=1.5).active_gpus[-1] == 3  # 0.8 + 0.8 is above 1.5

@@ -60,8 +60,9 @@ class PlacementRow:
         gamma: most that the limits on a GPU add up to, in GPUs.
         max_gpus: most GPUs in use.
         mean_gpus: mean over the time from the first to the last event.
-        sm_fragmentation: share of the SMs of GPUs in use that no request holds, mean over time.
-        memory_fragmentation: share of the memory of GPUs in use that is free, mean over time.
+        sm_fragmentation: share of the SMs of GPUs in use that no request holds, mean over the time
+            with GPUs in use.
+        memory_fragmentation: share of the memory of GPUs in use that is free, likewise.
         saved_vs_exclusive_gpus: GPUs fewer than if every instance had whole GPUs.
         saved_vs_exclusive_share: the same over those GPUs.
         saved_usd_per_month: what the saved GPUs cost; null without a price.
@@ -270,12 +271,9 @@ def _measured(
     usd_per_gpu_h: float | None,
 ) -> PlacementRow:
     lasts = np.diff(time_s, append=time_s[-1])
-    gpu_s = lasts * run.active_gpus
-    span_s, total = float(lasts.sum()), float(gpu_s.sum())
-    if total == 0:  # all at one instant
-        gpu_s = run.active_gpus.astype(np.float64)
-        total = float(gpu_s.sum()) or 1.0
+    span_s, total = float(lasts.sum()), float((lasts * run.active_gpus).sum())
     mean = total / span_s if span_s else float(run.active_gpus.max())
+    in_use = np.where(run.active_gpus > 0, lasts if total else 1.0, 0.0)  # 1: all at one instant
     saved = exclusive_gpus - _most(run)
     return PlacementRow(
         name=policy,
@@ -283,8 +281,8 @@ def _measured(
         gamma=float(gamma),
         max_gpus=_most(run),
         mean_gpus=mean,
-        sm_fragmentation=float((gpu_s * run.sm_free_share).sum()) / total,
-        memory_fragmentation=float((gpu_s * run.memory_free_share).sum()) / total,
+        sm_fragmentation=float(np.average(run.sm_free_share, weights=in_use)),
+        memory_fragmentation=float(np.average(run.memory_free_share, weights=in_use)),
         saved_vs_exclusive_gpus=saved,
         saved_vs_exclusive_share=saved / exclusive_gpus,
         saved_usd_per_month=None if usd_per_gpu_h is None else saved * usd_per_gpu_h * MONTH_H,

@@ -96,8 +96,9 @@ def best_gpu(
 ) -> int:
     """Return the GPU with the least score of a list, or -1; ties go to the first.
 
-    ``among`` is `ACTIVE_LIST` or `FREE_LIST`. GPUs come in the order of the list, or else by their
-    ids; ``only`` is the mark of the GPUs to look at, 0 for all.
+    Scores within ``rules.slack`` of each other are equal: the sums behind them depend on the order
+    in which instances came. ``among`` is `ACTIVE_LIST` or `FREE_LIST`. GPUs come in the order of
+    the list, or else by their ids; ``only`` is the mark of the GPUs to look at, 0 for all.
     """
     best, least = NOWHERE, np.inf
     links = fleet.links
@@ -108,7 +109,9 @@ def best_gpu(
             fleet, gpu, request, limit, memory, rules
         ):
             its_score = score(fleet, gpu, request, memory, rules)
-            if its_score < least or (its_score == least and not by_age and gpu < best):
+            if its_score < least - rules.slack or (
+                its_score <= least + rules.slack and not by_age and gpu < best
+            ):
                 best, least = gpu, its_score
         gpu = links[NEXT, gpu]
     return best
@@ -254,7 +257,7 @@ def split_in_node(
         while j and (
             (fleet.charged[MEMORY, into[j - 1]] < used)
             if rules.reference
-            else (fleet.charged[MEMORY, into[j - 1]] > used)
+            else (fleet.charged[MEMORY, into[j - 1]] > used + rules.slack)
         ):
             into[j] = into[j - 1]
             j -= 1
