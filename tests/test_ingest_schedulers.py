@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from support_ingest import ingest_text
 from support_schedulers import (
+    AZURE_FUNCTIONS,
     AZURE_LLM,
     BY_WORKER,
     DILU,
@@ -228,6 +229,43 @@ def test_azure_requests_of_later_years(tmp_path):
     text = f"{header}\n2024-05-10 00:00:00.009930+00:00,2,1,0\n"
     jobs, _, _ = ingest_text(tmp_path, text, time_zone="Europe/Berlin")
     assert jobs["submit_time"][0] == utc(2024, 5, 10, 0, 0, 0, 9_930)
+
+
+def test_azure_functions_begin_their_duration_before_their_end(tmp_path):
+    jobs, result, _ = ingest_text(tmp_path, AZURE_FUNCTIONS)
+    rows = jobs.select("submit_time", "duration_s", "num_gpus", "queue_s", "group", "job_class")
+    at = [at.timestamp() for at in rows["submit_time"]]
+    assert at == pytest.approx([12.25, 12.3, 12.3], abs=1e-6)
+    assert rows.drop("submit_time").rows() == [
+        (0.25, 1.0, None, "a1", "a1/f1"),
+        (31.0, 1.0, None, "a1", "a1/f2"),
+        (0.0, 1.0, None, "a2", "a2/f1"),
+    ]
+    assert result.provenance.relative_time
+    assert "1 GPU per call is assumed" in result.provenance.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("row", "reason", "column"),
+    [
+        ("a,f,9,-1", "negative_duration", "duration"),
+        ("a,f,9,", "missing", "duration"),
+        ("a,f,9,1e400", "unreadable", "duration"),
+        ("a,f,,1", "missing", "end_timestamp"),
+        ("a,f,soon,1", "unreadable", "end_timestamp"),
+    ],
+)
+def test_azure_functions_bad_rows(tmp_path, row, reason, column):
+    _, _, rejects = ingest_text(tmp_path, f"{AZURE_FUNCTIONS}{row}\n")
+    assert rejects.select("row", "reason", "column").rows() == [(5, reason, column)]
+
+
+def test_azure_functions_of_2019_have_no_calls(gpuplan, tmp_path):
+    minutes = ",".join(map(str, range(1, 1441)))
+    log = tmp_path / "invocations_per_function_md.anon.d01.csv"
+    log.write_text(f"HashOwner,HashApp,HashFunction,Trigger,{minutes}\n")
+    code, _, err = gpuplan("ingest", log, "-o", tmp_path / "t.parquet")
+    assert code == 3 and "calls of Azure Functions per minute" in err
 
 
 def test_dilu_pairs_the_start_and_the_deletion_of_a_service(tmp_path):

@@ -9,6 +9,7 @@ from types import NoneType
 
 from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.log_formats.acmetrace import KALOS, SEREN
+from gpuplan.analysis.log_formats.azure_functions import AZURE_FUNCTIONS
 from gpuplan.analysis.log_formats.azure_llm import AZURE_LLM
 from gpuplan.analysis.log_formats.canonical import CANONICAL_FORMAT
 from gpuplan.analysis.log_formats.dilu import DILU
@@ -40,6 +41,7 @@ FORMATS = Registry(
     "log format",
     LogFormat,
     (
+        AZURE_FUNCTIONS,
         AZURE_LLM,
         CANONICAL_FORMAT,
         CSV,

@@ -39,7 +39,7 @@ USUAL = ("characterize", "pareto", "compare")
 """What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
 
 SERVERLESS = "sweep"
-SERVERLESS_LOGS = ("azure-llm", "genai")
+SERVERLESS_LOGS = ("azure-functions", "azure-llm", "genai")
 """Formats of logs of services that start containers for requests."""
 
 WASTE = "waste"

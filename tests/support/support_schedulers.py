@@ -32,6 +32,12 @@ TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10
 2023-11-16 18:17:04.0319600,3180,8
 """
+AZURE_FUNCTIONS = """\
+app,func,end_timestamp,duration
+a1,f1,12.500,0.250
+a1,f2,43.300,31.000
+a2,f1,12.300,0
+"""
 DILU = """\
 {'Time': '2026-01-01 00:00:05', 'Action': 'start', 'Instance': {'service_name': 'inference-ab12cd', 'type': 'inference', 'gpu_num': 1, 'sm_requests': 0.3, 'sm_limits': 0.5, 'memory': [6]}}
 {'Time': '2026-01-01 00:00:06', 'Action': 'start', 'Instance': {'service_name': 'training-x1', 'type': 'training', 'gpu_num': 2, 'sm_requests': 0.5, 'sm_limits': 0.9, 'memory': [6, 6]}}
@@ -109,6 +115,7 @@ SCHEDULER_LOGS = {
     "slurm_json": ("slurm", "log.json", SACCT_JSON),
     "slurm_utilization": ("slurm", "log.txt", SACCT_UTILIZATION),
     "azure_llm": ("azure-llm", "log.csv", AZURE_LLM),
+    "azure_functions": ("azure-functions", "log.txt", AZURE_FUNCTIONS),
     "dilu": ("dilu", "instances-2.txt", DILU),
     "gavel_short": ("gavel", "a.trace", GAVEL_SHORT),
     "gavel_long": ("gavel", "a.trace", GAVEL_LONG),
