@@ -9,7 +9,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,9 +18,10 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.types.misc import unliteral
 
+from gpuplan.simkit.kernel_sources import stamp_of
+
 LOG = logging.getLogger("gpuplan")
 Function = TypeVar("Function", bound=Callable[..., Any])
-PACKAGE = Path(__file__).parent
 ALL = {"nogil": True, "no_cfunc_wrapper": True}  # no kernel is called by C
 
 
@@ -120,9 +120,9 @@ def _compiled(function: Function, **options: Any) -> Function:
     compiled.get_call_template = _of_any_number(compiled.get_call_template)
     if is_cached:
         # Numba takes a cached kernel as fresh as long as its own file is, although it contains
-        # the code of helpers in other files too; so let every file of the package count.
+        # the code of helpers and the constants of other files too; so let these files count.
         kept = compiled._cache._cache_file
-        kept._source_stamp = (kept._source_stamp, _sources_stamp())
+        kept._source_stamp = (kept._source_stamp, stamp_of(function.__code__.co_filename))
         saved = _whatever_is_there(compiled._cache.save_overload, compiled._cache.flush)
         compiled._cache.save_overload = _unless_disk_full(saved)
         compiled._cache.load_overload = _unless_damaged(compiled._cache.load_overload)
@@ -230,18 +230,3 @@ class _Once(event.Listener):  # type: ignore[misc]
 
     def on_end(self, event: Any) -> None:
         pass
-
-
-@cache
-def _sources_stamp() -> tuple[tuple[str, int, int], ...]:
-    """Return name, size and time of change of every source file that kernels may come from."""
-    names = (
-        os.path.join(folder, name)
-        for folder, _, names in os.walk(PACKAGE)
-        for name in names
-        if name.endswith(".py")
-    )
-    files = ((path, os.stat(path)) for path in sorted(names))
-    return tuple(
-        (os.path.relpath(path, PACKAGE), seen.st_size, seen.st_mtime_ns) for path, seen in files
-    )

@@ -11,7 +11,10 @@ from pathlib import Path
 import numba
 import pytest
 
+from gpuplan.planner.frontier.methods import walk
 from gpuplan.simkit import jit
+from gpuplan.simkit.kernel_sources import ROOT, imports_of, stamp_of
+from gpuplan.simkit.twin import snapshot
 
 KERNEL = """
 from gpuplan.simkit.jit import compiling, kernel
@@ -86,11 +89,40 @@ def test_a_damaged_cache_is_made_again(tmp_path):
     assert run(tmp_path, COUNT, **cache) == "42 8.0 0\n"
 
 
-def test_a_change_of_any_file_of_the_package_makes_the_cache_stale(load, monkeypatch):
+def test_a_change_of_what_a_kernel_is_made_of_makes_the_cache_stale(load, monkeypatch):
     assert compilations(lambda: load(KERNEL).double(21)) == (1, 42)
     assert compilations(lambda: load(KERNEL).double(21)) == (0, 42)
-    monkeypatch.setattr(jit, "_sources_stamp", lambda: "other")
+    monkeypatch.setattr(jit, "stamp_of", lambda path: "other")
     assert compilations(lambda: load(KERNEL).double(21)) == (1, 42)
+
+
+def names_in_stamp(module):
+    return {Path(name).as_posix() for name in stamp_of(module.__file__)}
+
+
+def test_a_kernel_is_made_of_what_its_file_imports():
+    # begin_running calls a helper of state, whose constants are those of other files.
+    assert names_in_stamp(snapshot) >= {
+        "simkit/twin/snapshot.py",
+        "simkit/twin/state.py",
+        "simkit/jit.py",
+    }
+    assert "simkit/allpass/kernel.py" not in names_in_stamp(snapshot)
+    # The walk runs class_hull, whose code is its own once it is linked; job_class has no kernel,
+    # so that what job_class imports is in no kernel of the walk.
+    names = names_in_stamp(walk)
+    assert "planner/frontier/model/extreme_points.py" in names
+    assert "planner/elastic/job_class.py" in names and "analysis/base/errors.py" not in names
+
+
+def test_a_file_imports_names_of_packages_and_of_files(tmp_path):
+    path = tmp_path / "made_up.py"
+    path.write_text(
+        "from gpuplan.simkit.quota import (\n    columns as col,\n)\n"
+        "    from gpuplan.simkit.heap import pop\n"
+    )
+    found = {Path(file).relative_to(ROOT).as_posix() for file in imports_of(str(path))}
+    assert found == {"simkit/quota/__init__.py", "simkit/quota/columns.py", "simkit/heap.py"}
 
 
 def test_nothing_compiles_when_a_kernel_is_defined(load):
