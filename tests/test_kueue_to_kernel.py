@@ -11,7 +11,7 @@ from gpuplan.planner.quota.model import quota_model
 from gpuplan.planner.quota_twin.cases import replay_level
 from gpuplan.planner.quota_twin.levels import FAIR
 from gpuplan.planner.quota_twin.log_workload import quota_workload
-from gpuplan.simkit.quota.simulator import DEFAULT_GRACE_S
+from gpuplan.simkit.quota.site import DEFAULT_GRACE_S
 
 pytestmark = pytest.mark.compiled
 EVICTED = 10 + DEFAULT_GRACE_S

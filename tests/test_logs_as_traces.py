@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.ingest import logs
-from gpuplan.analysis.ingest.logs import each_log_once, read_trace
+from gpuplan.analysis.ingest import kept_logs
+from gpuplan.analysis.ingest.kept_logs import each_log_once
+from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.job_table.reject_limit import Limit
 from gpuplan.analysis.trace.selection import Selection
@@ -126,7 +127,7 @@ def test_packed_logs_and_folders(gpuplan, log, tmp_path, kind):
 def test_a_second_run_reads_the_cache(gpuplan, log, cache, monkeypatch):
     first, err = results(gpuplan, "characterize", log)
     assert "ingested into" in err
-    monkeypatch.setattr(logs.LogReader, "write", None)  # any use of it would fail
+    monkeypatch.setattr(kept_logs.LogReader, "write", None)  # any use of it would fail
     again, err = results(gpuplan, "characterize", log)
     assert again == first and "60 jobs, from the cache" in err
     assert len(list(cache.glob("*.parquet"))) == 1
@@ -241,7 +242,7 @@ def test_the_cache_is_bounded(log, cache, monkeypatch):
     for age, path in enumerate(old):  # the newest first
         os.utime(path, (1e9 - age, 1e9 - age))
     size = max(path.stat().st_size for path in old)
-    monkeypatch.setattr(logs, "MOST_BYTES", 2 * size + size // 2)
+    monkeypatch.setattr(kept_logs, "MOST_BYTES", 2 * size + size // 2)
     sacct(log, 64)
     read_trace(log)
     left = set(cache.glob("*.parquet"))

@@ -94,8 +94,8 @@ def _wide_encoding(data: bytes) -> str | None:
         return WIDE_MARKS[data[:2]]
     first = data[:LOOK_BYTES]
     for odd, encoding in ((1, "UTF-16LE"), (0, "UTF-16BE")):
-        zeros, others = first[odd::2], first[1 - odd :: 2]
-        if len(zeros) > 1 and not zeros.strip(b"\0") and b"\0" not in others:
+        zeros, low_bytes = first[odd::2], first[1 - odd :: 2]
+        if len(zeros) > 1 and not zeros.strip(b"\0") and b"\0" not in low_bytes:
             return encoding
     return None
 

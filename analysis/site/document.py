@@ -85,8 +85,8 @@ class SiteDocument:
         """Take over everything of another document; where both set a value its counts."""
         _merge(self.tables, other.tables)
         self.sources.update(other.sources)
-        for texts, others in ((self.unknown, other.unknown), (self.notes, other.notes)):
-            texts += [text for text in others if text not in texts]
+        for texts, other_texts in ((self.unknown, other.unknown), (self.notes, other.notes)):
+            texts += [text for text in other_texts if text not in texts]
         self.plain |= other.plain
         self.capacities |= other.capacities
 

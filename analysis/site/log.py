@@ -16,7 +16,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.ingest.logs import always_shown_notes, opened_log
+from gpuplan.analysis.ingest.kept_logs import always_shown_notes, opened_log
 from gpuplan.analysis.job_table.log_options import LogOptions
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.job_table.run_cells import as_runs, is_runs

@@ -67,15 +67,15 @@ def automatic_length(values: FloatArray) -> float:
     values = values - values.mean()
     if size < 3 or np.ptp(values) == 0:
         return 1.0
-    apart = max(5, int(np.ceil(np.log10(size) ** 0.5)))
-    most = min(max(int(np.ceil(size**0.5)), size // ENOUGH_BLOCKS) + apart, size - 1)
+    gap = max(5, int(np.ceil(np.log10(size) ** 0.5)))
+    most = min(max(int(np.ceil(size**0.5)), size // ENOUGH_BLOCKS) + gap, size - 1)
     spectrum = np.abs(np.fft.rfft(values, 1 << (2 * size - 1).bit_length())) ** 2
     covariance = np.fft.irfft(spectrum)[: most + 1] / size
     noise = 2 * (np.log10(size) / size) ** 0.5
     beyond = np.flatnonzero(np.abs(covariance[1:]) > noise * covariance[0]) + 1
     # The last lag before a long run of lags within noise; the first lag always counts.
     ends = np.concatenate([[0], beyond])
-    quiet = np.flatnonzero(np.diff(ends, append=most + 1) > apart)
+    quiet = np.flatnonzero(np.diff(ends, append=most + 1) > gap)
     last = max(1, int(ends[quiet[0]]) if quiet.size else int(ends[-1]))
     lags = np.arange(1, min(2 * last, most) + 1)
     window = np.minimum(1.0, 2 * (1 - lags / (2 * last)))

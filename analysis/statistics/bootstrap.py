@@ -157,8 +157,8 @@ def studentize(blocks: Blocks, marks: FloatArray, statistic: Smooth) -> Studenti
         rows = slice(begin, begin + AT_ONCE)
         parts = sums[:, blocks.ends[rows]] - sums[:, blocks.starts[rows]]
         values[rows], slopes = statistic(parts.sum(axis=2))
-        apart = np.einsum("kr,krb->rb", slopes, parts)  # degree 0: they add up to 0
-        errors[rows] = np.sqrt(small * np.square(apart).sum(axis=1))
+        influence = np.einsum("kr,krb->rb", slopes, parts)  # degree 0: they add up to 0
+        errors[rows] = np.sqrt(small * np.square(influence).sum(axis=1))
     value, slope = statistic(marks.sum(axis=1))
     length = int((blocks.ends[0] - blocks.starts[0]).max())
     every = slope @ (sums[:, length : length + blocks.size] - sums[:, : blocks.size])

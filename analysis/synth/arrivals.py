@@ -276,13 +276,15 @@ class ArrivalShape:
             return 0.0
         counts = np.bincount(self.hours.slots(submit_us / MICROS), minlength=7 * 24)
         shares = _shares(counts.reshape(7, 24).astype(np.float64))
-        apart = [float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, shares, strict=True)]
+        distances = [
+            float(np.abs(w - f).sum() / 2) for w, f in zip(self.wanted, shares, strict=True)
+        ]
         for number in range(1 + self.weekly):
             ratio = (self.wanted[number] + 1e-3) / (shares[number] + 1e-3)
             factor = self.factors[number]
             factor *= ratio**SHAPE_STEP
             np.clip(factor, 1 / MOST_BENT, MOST_BENT, out=factor)
-        return max(apart[: 1 + self.weekly])
+        return max(distances[: 1 + self.weekly])
 
     def pattern(self) -> Pattern | None:
         """Return the shares to give to the hours of a path, as turned; None without a pattern."""

@@ -211,18 +211,18 @@ def _best_shared(
         tried = tried[_first(scored[tried], tried.size)]
         parent, way = np.divmod(tried, masks.shape[0])
         states = np.where(masks[way], end, until_s[parent])
-        _, alike, of_alike = np.unique(states, axis=0, return_index=True, return_inverse=True)
-        order = _first(so_far[tried[alike]], MOST_STATES)
-        child = np.full(alike.size, -1)
+        _, distinct, of_distinct = np.unique(states, axis=0, return_index=True, return_inverse=True)
+        order = _first(so_far[tried[distinct]], MOST_STATES)
+        child = np.full(distinct.size, -1)
         child[order] = np.arange(order.size)
-        children, is_kept = child[of_alike.ravel()], child[of_alike.ravel()] >= 0
+        children, is_kept = child[of_distinct.ravel()], child[of_distinct.ravel()] >= 0
         steps.append(
             _Step(
                 parent[is_kept].astype(np.int64), children[is_kept], masks[way[is_kept]],
                 taking.ravel()[tried[is_kept]],
             )
         )  # fmt: skip
-        first = alike[order]
+        first = distinct[order]
         at_until = np.where(masks[way], at_end[run], at_until[parent])[first]
         until_s, scores = states[first], scored[tried[first]]
         every_score.append(scores)

@@ -59,7 +59,7 @@ def report_of(
         ),
         key=lambda change: order.index(_subject(comparison, change)[0]),
     )
-    other_changes = sorted(
+    minor = sorted(
         (change for change in changed if not _subject(comparison, change)[0]),
         key=_size,
         reverse=True,
@@ -70,7 +70,7 @@ def report_of(
     warnings += [note for bill in comparison.bills.values() for note in bill.notes]
     warnings += _other_windows(comparison)
     warnings += other_logs(comparison.old, comparison.new)
-    tables = _tables(comparison, matter, other_changes, tolerance, top, gates)
+    tables = _tables(comparison, matter, minor, tolerance, top, gates)
     studies = [lone for lone in comparison.only if not lone.name]
     return Report(
         command="diff",
@@ -95,11 +95,7 @@ def report_of(
         tables=(*_bill_tables(comparison), *tables),
         answer=(
             *_bill_tables(comparison),
-            *(
-                ()
-                if _is_bill(comparison)
-                else _answer(comparison, matter, other_changes, tolerance, top)
-            ),
+            *(() if _is_bill(comparison) else _answer(comparison, matter, minor, tolerance, top)),
             *([_lone(studies, "study", 10)] if studies else []),
             *tables[len(tables) - bool(gates) :],
         ),
@@ -182,16 +178,12 @@ def _other_splits(comparison: DocumentDiff) -> list[str]:
         by_old, by_new = (side["results"].get("by") for side in (old, new))
         where = f"{study}: " if study else ""
         dollars = (change for change in comparison.numbers if change.path == "usd")
-        total_change = next((change for change in dollars if change.study == study), None)
+        bill = next((change for change in dollars if change.study == study), None)
         total = "what they bill is not in both"
-        if (
-            total_change is not None
-            and total_change.old is not None
-            and total_change.new is not None
-        ):
-            total = f"both bills are {_text(total_change, total_change.new)}"
-            if total_change.old != total_change.new:
-                ends = show_between(total_change.old, total_change.new, show_in(total_change.unit))
+        if bill is not None and bill.old is not None and bill.new is not None:
+            total = f"both bills are {_text(bill, bill.new)}"
+            if bill.old != bill.new:
+                ends = show_between(bill.old, bill.new, show_in(bill.unit))
                 total = f"the whole bill went from {ends}"
         text = f"{where}{total}; they are split differently, by {by_old} and by {by_new}: "
         text += "no rows are compared"
@@ -273,7 +265,7 @@ def _change_text(change: Change) -> str:
 def _answer(
     comparison: DocumentDiff,
     matter: Sequence[Change],
-    other_changes: Sequence[Change],
+    minor: Sequence[Change],
     tolerance: float,
     top: int,
 ) -> tuple[Table, ...]:
@@ -282,7 +274,7 @@ def _answer(
     Where no number changed, it is what differs in words, if anything does.
     """
     changed = [change for change in matter if change.is_above(tolerance)]
-    rows = sorted(changed, key=_size, reverse=True) or other_changes
+    rows = sorted(changed, key=_size, reverse=True) or minor
     if not rows:
         return _answers(comparison, top)
     title = f"What changed by more than {_percent(tolerance)}, the largest first"
@@ -333,7 +325,7 @@ def _named(comparison: DocumentDiff, change: Change) -> str:
 def _tables(
     comparison: DocumentDiff,
     matter: Sequence[Change],
-    other_changes: Sequence[Change],
+    minor: Sequence[Change],
     tolerance: float,
     top: int,
     gates: Sequence[GateResult],
@@ -345,7 +337,7 @@ def _tables(
     tables = [
         table(
             title,
-            (*matter, *other_changes),
+            (*matter, *minor),
             Column("about", "about", read=lambda change: _subject(comparison, change)[0]),
             {"study": study},
             Column("field", "field", read=attrgetter("address")),

@@ -182,7 +182,7 @@ def run_all(
     Raises:
         GpuplanError: a study cannot be made; the message names it.
     """
-    from gpuplan.analysis.ingest.logs import each_log_once
+    from gpuplan.analysis.ingest.kept_logs import each_log_once
 
     with each_log_once():
         log = _usual_log(trace, options) if is_usual else None

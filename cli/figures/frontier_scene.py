@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.formats.units import show_duration
-from gpuplan.planner.frontier.budget import NO_BASIS
 from gpuplan.planner.frontier.model.format_gpus import show_gpus, usd_per_h
+from gpuplan.planner.money.todays_basis import NO_BASIS
 
 if TYPE_CHECKING:
     from gpuplan.planner.frontier.model.exact import Frontier

@@ -116,8 +116,8 @@ def _without_shapes(table: Table) -> Table:
     return replace(table, columns=columns)
 
 
-def _markdown_table(whole: Table) -> str:
-    table, more = whole.cut()
+def _markdown_table(full_table: Table) -> str:
+    table, more = full_table.cut()
     kept = people_columns(table)
     grid = pipe_table(
         [column.header for _, column in kept],

@@ -294,8 +294,8 @@ def _group(column: str, groups: Groups) -> Table:
     longest = NAME_CHARS - (WAIT_CHARS if has_waits else 0)
     rows = [{**fields_of(row), name: _short(row.name, longest)} for row in groups.rows]
     if (rest := groups.others) is not None:
-        others = "1 other" if rest.names == 1 else f"{rest.names:,} others"
-        rows.append({**fields_of(rest), name: others})
+        rest_name = "1 other" if rest.names == 1 else f"{rest.names:,} others"
+        rows.append({**fields_of(rest), name: rest_name})
     is_priced = any(row.usd_per_month is not None for row in groups.rows)
     ranked = "GPU time" if any(row.share.gpu_hours for row in groups.rows) else "jobs"
     return table(

@@ -32,8 +32,8 @@ def spend_headline(results: SpendResults) -> str:
         f"({results.level:.0%} interval {low} to {high})"
     )
     if len(results.totals) > 1:
-        whole = show_about_usd(results.usd)
-        text += f", and the {len(results.totals)} months to {last.month} about {whole}"
+        total = show_about_usd(results.usd)
+        text += f", and the {len(results.totals)} months to {last.month} about {total}"
     if first.so_far_usd:
         text += f". ${first.so_far_usd:,.0f} of {first.month} is billed already"
     text += f". {_tested(results)}"

@@ -16,7 +16,6 @@ from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.elastic.replay import PlanReplay
-from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
 from gpuplan.planner.frontier.methods.registry import Solved
 from gpuplan.planner.frontier.model.exact import Frontier
 from gpuplan.planner.frontier.model.plan import Assignment, Plan
@@ -24,6 +23,7 @@ from gpuplan.planner.frontier.replay.plan_replay import ReplayedPlan, replay_and
 from gpuplan.planner.frontier.replay.search import BudgetSearch
 from gpuplan.planner.frontier.replay.todays_peak import PeakReplay, TodaysPeak
 from gpuplan.planner.frontier.slowdown import RecordedRuns, Slowdown
+from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis
 
 CANDIDATES = 48  # smaller budgets in dollars to replay, in search of a bill within the budget
 

@@ -18,9 +18,7 @@ from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.job_classes import ClassWorkload, workload_of
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.frontier.budget import (
-    NO_BASIS,
     Budget,
-    TodaysBasis,
     plan_of,
     refuse_exact_only,
     requested_jct,
@@ -35,6 +33,7 @@ from gpuplan.planner.frontier.replay.search import OVER
 from gpuplan.planner.frontier.replay.todays_peak import TodaysPeak
 from gpuplan.planner.frontier.slowdown import RecordedRuns
 from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.simkit.time import HOUR_S
 

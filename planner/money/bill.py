@@ -124,21 +124,21 @@ def _spread(cells: Sequence[BillCell]) -> list[BillCell]:
 
 
 def month_usd(
-    cells: Sequence[BillCell], use: Fraction, whole: Fraction
+    cells: Sequence[BillCell], use: Fraction, pool_months: Fraction
 ) -> dict[tuple[str, str, bool], Fraction]:
     """Return the dollars of a month by row, GPU type and whether they pay for idle GPUs.
 
     Args:
         cells: of a period.
         use: months by which what GPUs in use cost is multiplied: one over those of the log.
-        whole: the same of what GPUs owned and committed cost, which are paid for in the period.
+        pool_months: the same of GPUs owned and committed, which are paid for in the period.
     """
     usd: dict[tuple[str, str, bool], Fraction] = defaultdict(Fraction)
     for gpu_type, of_type in grouped(cells, lambda cell: cell.gpu_type).items():
         idle_usd = total_usd([cell for cell in of_type if cell.is_idle])
         in_pools = [cell for cell in of_type if cell.market in POOLS and not cell.is_idle]
         pool_usd = total_usd(in_pools)
-        idle_month = max(Fraction(0), (pool_usd + idle_usd) * whole - pool_usd * use)
+        idle_month = max(Fraction(0), (pool_usd + idle_usd) * pool_months - pool_usd * use)
         of_idle = idle_month / idle_usd if idle_usd else Fraction(0)
         for cell in of_type:
             factor = of_idle if cell.is_idle else use

@@ -160,8 +160,8 @@ def _month_cents(bill: BilledPeriod) -> MonthCents:
     and committed are paid for in the whole period, those of a cluster while the log lasts.
     """
     use = EXACT_MONTH_US / bill.window_us
-    whole = use if bill.is_cluster else EXACT_MONTH_US / bill.period_us
-    usd = month_usd(bill.cells, use, whole)
+    pool_months = use if bill.is_cluster else EXACT_MONTH_US / bill.period_us
+    usd = month_usd(bill.cells, use, pool_months)
     rows = {name: list(keys) for name, keys in groupby(sorted(usd), key=lambda key: key[0])}
     sums = [sum((usd[key] for key in keys), ZERO) for keys in rows.values()]
     in_rows = split_cents(whole_cents(sum(sums, ZERO)), sums)

@@ -196,7 +196,9 @@ class Months:
     def is_partial(self) -> tuple[bool, ...]:
         """Whether the period has not the whole month."""
         parts = pairwise(self.edges_us.tolist())
-        return tuple(part != whole for part, whole in zip(parts, self.whole_us, strict=True))
+        return tuple(
+            part != whole_month for part, whole_month in zip(parts, self.whole_us, strict=True)
+        )
 
 
 def months_of(period_us: tuple[int, int], zone: tzinfo) -> Months:

@@ -110,8 +110,8 @@ class BilledInvoice:
             for name in dict.fromkeys(names)
             if not book.prices_of(name)
         ]
-        whole = make_contracts([*book.pools], [*book.prices, *free], option=book.option)
-        return invoice_book(self.reconciled_with(runs, whole), book, is_whole=not self.months)
+        log_book = make_contracts([*book.pools], [*book.prices, *free], option=book.option)
+        return invoice_book(self.reconciled_with(runs, log_book), book, is_whole=not self.months)
 
 
 def with_prices(book: Contracts, shown: Contracts) -> Contracts:
@@ -135,8 +135,8 @@ def outside_note(reconciliation: Reconciliation, window_us: tuple[int, int]) -> 
         ),
         Fraction(0),
     )
-    whole = sum((period.effective for period in reconciliation.periods), Fraction(0))
-    if outside <= whole * LEAST_OUTSIDE:
+    total_usd = sum((period.effective for period in reconciliation.periods), Fraction(0))
+    if outside <= total_usd * LEAST_OUTSIDE:
         return []
     return [
         f"${float(outside):,.0f} of the invoice is of GPUs on days before or after the log, which "

@@ -172,8 +172,8 @@ def _cells_of_type(
             source = sources.index(pool)
             for label, amount in covered.items():
                 gpu_us[period, label, source] += amount
-            whole = pool.gpus * (int(begins[number + 1]) - at)
-            gpu_us[period, IDLE, source] += whole - sum(covered.values())
+            pool_us = pool.gpus * (int(begins[number + 1]) - at)
+            gpu_us[period, IDLE, source] += pool_us - sum(covered.values())
         above = in_use.between(filled, None)
         if not above:
             continue
@@ -252,8 +252,8 @@ class _InUse:
             elif covered:
                 sums[label][1] += (2 * held * covered * GUARD + level) // (2 * level)
         return {
-            label: (whole + Fraction(shared, GUARD)) * self.unit
-            for label, (whole, shared) in sums.items()
+            label: (full + Fraction(shared, GUARD)) * self.unit
+            for label, (full, shared) in sums.items()
         }
 
 

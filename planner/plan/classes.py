@@ -132,7 +132,9 @@ def _merged(keys: IntArray, gpu_s: FloatArray, labels: list[str], types: int) ->
     ranked = ranked[keys[ranked] // per_label != other]
     as_other = other * per_label + keys % per_label
     rest = [np.unique(np.delete(as_other, ranked[:kept])).size for kept in range(MOST_CLASSES + 1)]
-    kept = max((k for k, others in enumerate(rest) if k + others <= MOST_CLASSES), default=0)
+    kept = max(
+        (k for k, merged_away in enumerate(rest) if k + merged_away <= MOST_CLASSES), default=0
+    )
     merged = as_other.copy()
     merged[ranked[:kept]] = keys[ranked[:kept]]
     return merged

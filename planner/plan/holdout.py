@@ -209,9 +209,9 @@ def hold_out(
 
 def _capped_share(decision: PlanDecision) -> float | None:
     """Return what a replay under a cap costs over the program; None where no cap holds."""
-    columns, whole = decision.run.columns, decision.bought.whole_nodes
+    columns, rounded = decision.run.columns, decision.bought.whole_nodes
     part = TimePart(0.0, columns.bins.window_s)
-    usd = assigned_usd_per_h(columns, decision.run.assigned, whole.committed, part) * MONTH_H
+    usd = assigned_usd_per_h(columns, decision.run.assigned, rounded.committed, part) * MONTH_H
     return decision.run.usd_per_month() / usd if decision.is_capped and usd > 0 else None
 
 

@@ -179,12 +179,12 @@ def _as_offered(program: PlanProgram, bought: Purchase) -> Purchase:
     """Return a plan with what stays of its commitments as bought, not as there before."""
     before, markets = bought.program.columns.markets, program.columns.markets
     more = np.array([now.held - then.held for now, then in zip(before, markets, strict=True)])
-    exact, whole = (
+    exact, rounded = (
         replace(plan, committed=plan.committed + more)
         for plan in (bought.exact, bought.whole_nodes)
     )
     offered = replace(bought.program, columns=program.columns)
-    return Purchase(offered, exact, whole, is_kept=True)
+    return Purchase(offered, exact, rounded, is_kept=True)
 
 
 def _decide(

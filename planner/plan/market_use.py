@@ -255,8 +255,8 @@ def cost_steps(
         run: the replay; None where the plan cannot be replayed.
         drains: whether what is paid after the window counts, until the last job ends.
     """
-    columns, whole = bought.program.columns, bought.whole_nodes
-    usd = {"program": bought.exact.usd_per_h * MONTH_H, "whole_nodes": whole.usd_per_h * MONTH_H}
+    columns, rounded = bought.program.columns, bought.whole_nodes
+    usd = {"program": bought.exact.usd_per_h * MONTH_H, "whole_nodes": rounded.usd_per_h * MONTH_H}
     through = usd_of(bought, assigned)
     usd["single_jobs"] = through
     if columns.has_deferred:

@@ -62,11 +62,11 @@ def purchase(program: PlanProgram, start: ProgramStart | None = None) -> Purchas
     if exact is None:
         refuse_cap(program)
         raise refuse_budget(program, _cheapest(program, start).usd_per_h)
-    whole = _in_whole_nodes(program, exact)
-    if whole is None:
+    rounded = _in_whole_nodes(program, exact)
+    if rounded is None:
         cheapest = _in_whole_nodes(program.under(usd_per_h=None), _cheapest(program, exact.start))
         raise refuse_budget(program, None if cheapest is None else cheapest.usd_per_h)
-    return Purchase(program, exact, whole)
+    return Purchase(program, exact, rounded)
 
 
 def best(

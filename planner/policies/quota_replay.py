@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
-from gpuplan.planner.policies.quota_settings import site_of_settings
+from gpuplan.planner.policies.quota_sites import site_of_settings
 from gpuplan.planner.quota.kai_model import as_kueue, kai_model
 from gpuplan.planner.quota.model import quota_model
 from gpuplan.planner.quota.replayed_run import ReplayedQuota

@@ -38,7 +38,7 @@ from gpuplan.planner.runs.settings import (
     defaults_of,
 )
 from gpuplan.planner.runs.simulation import Simulation
-from gpuplan.planner.speedup.registry import LAWS, load_speedup
+from gpuplan.planner.speedup.registry import LAWS, law_of, load_speedup
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS, TimeOverflow
 
@@ -156,15 +156,6 @@ def scaled_policy(
     return policy
 
 
-def needs_classes(values: Mapping[str, Any]) -> bool:
-    """Return whether settings ask for speedups by job class, so that jobs must have theirs."""
-    return "speedup" in values and _law_of(values["speedup"]) not in LAWS
-
-
-def _law_of(text: str) -> str:
-    return text.strip().partition(":")[0]
-
-
 def _simulate(
     jobs: TraceJobs, settings: ReplaySettings, policy: Policy, run: Callable[[ScaledJobs], Run]
 ) -> Simulation:
@@ -202,7 +193,7 @@ def _assumed(model: SpeedupModel, policy: Policy, typed: Mapping[str, Any]) -> t
 def _speedup(values: Mapping[str, Any]) -> SpeedupModel:
     """Return the speedups. Raises `SettingError` where there are none of that name."""
     text = values["speedup"]
-    if _law_of(text) in LAWS:
+    if law_of(text) in LAWS:
         text = text.replace("/", ",")  # a comma parts the settings of a policy
     try:
         model = load_speedup(text)

@@ -39,7 +39,7 @@ def site_settings(
     """
     if site is None:
         return []
-    from gpuplan.planner.policies.quota_settings import read_site
+    from gpuplan.planner.policies.quota_sites import read_site
     from gpuplan.planner.quota.model import total_gpus
     from gpuplan.planner.registry import find_policy
 

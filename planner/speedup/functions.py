@@ -163,8 +163,8 @@ class MeasuredSpeedup:
         points = np.array(self.widths)
         if max_width is not None and max_width < self.widest:
             points = np.append(points[points < max_width], float(max_width))
-        whole = np.arange(math.ceil(self.narrowest), math.floor(points[-1]) + 1)
-        widths = np.union1d(whole.astype(np.float64), points)
+        whole_widths = np.arange(math.ceil(self.narrowest), math.floor(points[-1]) + 1)
+        widths = np.union1d(whole_widths.astype(np.float64), points)
         return widths[widths >= self.narrowest]
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.lookup import perhaps
@@ -170,3 +172,13 @@ def _range(text: str, option: str) -> tuple[float, float]:
     if not low <= high:
         raise UsageError(f"{option}: the range {text!r} must run from low to high")
     return low, high
+
+
+def needs_classes(values: Mapping[str, Any]) -> bool:
+    """Return whether settings ask for speedups by job class, so that jobs must have theirs."""
+    return "speedup" in values and law_of(values["speedup"]) not in LAWS
+
+
+def law_of(text: str) -> str:
+    """Return the name that a speedup begins with: ``power`` of ``power:0.8``."""
+    return text.strip().partition(":")[0]

@@ -14,7 +14,6 @@ from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.policies.quota_settings import has_quotas
-from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
 from gpuplan.planner.requests.replays import PoliciesRequest
@@ -29,6 +28,7 @@ from gpuplan.planner.site.fidelity import (
 )
 from gpuplan.planner.site.policies_today import fidelity_of_policies
 from gpuplan.planner.spec_prices import lacks_serverless
+from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
 from gpuplan.planner.studies.policy_prices import (

@@ -21,13 +21,13 @@ from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
-from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
 from gpuplan.planner.frontier.reference_points import reference_points_of
 from gpuplan.planner.frontier.study import FrontierStudy, PlanRequest, Section, study_frontier
 from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensitivity_of
 from gpuplan.planner.frontier.uncertainty.laws import laws_of
 from gpuplan.planner.money.bill_today import at_book, at_end, price_note
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis, pay_per_use, todays_basis
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
@@ -43,7 +43,6 @@ from gpuplan.planner.site.pool_replays import fidelity_of_pools
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.studies.pareto_results import ParetoResults, pareto_results
-from gpuplan.planner.studies.todays_basis import pay_per_use, todays_basis
 
 Progress = Callable[[float], None]
 TODAYS_POLICY = "first-fit"

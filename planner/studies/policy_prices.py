@@ -12,15 +12,14 @@ from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.frontier.budget import NO_BASIS, TodaysBasis
 from gpuplan.planner.money.bill_today import price_note
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
+from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis, todays_basis
 from gpuplan.planner.runs.simulation import PolicyResults
 from gpuplan.planner.spec_prices import CLOUD, book_price, has_own_price, own_price, price
 from gpuplan.planner.studies.replay import ReplayInputs
-from gpuplan.planner.studies.todays_basis import todays_basis
 
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""

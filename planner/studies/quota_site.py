@@ -15,7 +15,7 @@ from gpuplan.analysis.quota.workloads import (
 )
 from gpuplan.analysis.site.log import refuse_trace_of_dump, trace_provenance
 from gpuplan.analysis.storage.files import existing_file, is_parquet
-from gpuplan.planner.policies.quota_settings import read_site
+from gpuplan.planner.policies.quota_sites import read_site
 
 
 def dump_of(path: Path) -> KueueLog:

@@ -19,7 +19,6 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.registry import find_policy
 from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.requests.size import SizeRequest
@@ -37,6 +36,7 @@ from gpuplan.planner.site.fidelity import (
 )
 from gpuplan.planner.site.pool_replays import fidelity_of_pools
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
+from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.size_commitment import SizePrices, read_prices, read_size_prices
 from gpuplan.planner.studies.size_pool import PoolAnswer, results_of
 from gpuplan.planner.studies.size_results import (

@@ -15,11 +15,11 @@ from gpuplan.planner.money.bill_today import price_note
 from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
-from gpuplan.planner.policies.scaled_jobs import needs_classes
 from gpuplan.planner.requests.compare import ComparedParameters
 from gpuplan.planner.requests.replays import LOG_WINDOW
 from gpuplan.planner.requests.sweep import SweepRequest
 from gpuplan.planner.spec_prices import CLOUD, book_price, own_price, price, with_gpu
+from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.policy_prices import usual_gpu
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, read_replay

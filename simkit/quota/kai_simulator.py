@@ -28,7 +28,6 @@ from gpuplan.simkit.quota.kai_kernel import (
 from gpuplan.simkit.quota.kai_round import settle
 from gpuplan.simkit.quota.kai_site import KaiQueue, empty_state
 from gpuplan.simkit.quota.simulator import (
-    DEFAULT_GRACE_S,
     DEFAULT_MOST_EVICTIONS,
     LARGEST,
     EvictionLoop,
@@ -36,6 +35,7 @@ from gpuplan.simkit.quota.simulator import (
     check_settings,
     eviction_loop,
 )
+from gpuplan.simkit.quota.site import DEFAULT_GRACE_S
 
 KAI_REASONS = ("Consolidation", "Reclaim", "Preempt")
 """Why a task was told to stop: to place all with less waste, for another queue, for a priority."""

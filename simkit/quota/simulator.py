@@ -14,7 +14,7 @@ from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.accounts import NodeQuotas, QuotaAccounts, QuotaHolds, account
 from gpuplan.simkit.quota.cycle import ROW_SLOTS, SLOT_COLUMNS
 from gpuplan.simkit.quota.kernel import DONE, FULL, run
-from gpuplan.simkit.quota.site import QuotaJobs, QuotaSite
+from gpuplan.simkit.quota.site import DEFAULT_GRACE_S, QuotaJobs, QuotaSite
 from gpuplan.simkit.quota.state import NEXT_COMING, ROWS
 from gpuplan.simkit.quota.tables import (
     QuotaNames,
@@ -32,7 +32,6 @@ REASONS = (
 )  # fmt: skip
 LARGEST = 1 << 40
 """Number that no time and no amount exceeds."""
-DEFAULT_GRACE_S = 30
 DEFAULT_MOST_EVICTIONS = 1000
 LOOP_EVICTIONS = 3
 """A workload that is evicted more often than this is in a loop of evictions."""

@@ -8,6 +8,8 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 
+DEFAULT_GRACE_S = 30
+"""Until a pod of Kubernetes that is evicted ends."""
 STRICT_FIFO, BEST_EFFORT_FIFO = "StrictFIFO", "BestEffortFIFO"
 STRATEGIES = (STRICT_FIFO, BEST_EFFORT_FIFO)
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")

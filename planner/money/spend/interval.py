@@ -49,14 +49,16 @@ def intervals(
     total = float(usd.sum())
     paid = float(paid_usd)
     score = _scores(past, rng)
-    whole = moved.sum(axis=1) + score * _error_usd([float(p.error) for p in past], past, ahead)
+    drawn_totals = moved.sum(axis=1) + score * _error_usd(
+        [float(p.error) for p in past], past, ahead
+    )
     labels = {}
     for place, name in enumerate(names):
         errors = [float(row.error_of(name)) for row in past]
         drawn = moved[:, place] + score * _error_usd(errors, past, ahead)
         most = paid if name == IDLE else np.inf
         labels[name] = _interval(usd[place], drawn, 0.0, most)
-    return _interval(total, whole, min(paid, total), np.inf), labels
+    return _interval(total, drawn_totals, min(paid, total), np.inf), labels
 
 
 def _interval(usd: float, moved: FloatArray, least: float, most: float) -> Interval:

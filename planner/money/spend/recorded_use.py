@@ -105,8 +105,8 @@ class RecordedUse:
         begin, end = self.span(past)
         usd: Usd = defaultdict(Fraction)
         for part in self._parts_of(month):
-            (whole,) = self._bill((begin, end), part, past, month, growth)
-            for name, amount in whole.items():
+            (billed,) = self._bill((begin, end), part, past, month, growth)
+            for name, amount in billed.items():
                 usd[name] += amount * Fraction(part.end_us - part.begin_us, end - begin)
         return MonthSpend(dict(usd), lambda: self._weeks_as_in(past, month, growth))
 
