@@ -41,14 +41,7 @@ def parse_skus(texts: Sequence[str], option: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class FocusRequest:
-    """How the rows of a bill are written as FOCUS.
-
-    Attributes:
-        rows: whether a row is of a day (UTC) or of a month.
-        account: the billing account; None for the name of the log.
-        issuer: who issues the invoice.
-        invoice_id: of the invoice.
-    """
+    """How the rows of a bill are written as FOCUS."""
 
     PANEL: ClassVar[str] = "Rows as FOCUS"
 
@@ -68,13 +61,7 @@ class FocusRequest:
 
 @dataclass(frozen=True, slots=True)
 class InvoiceRequest:
-    """What an invoice is compared with the log by.
-
-    Attributes:
-        invoice: its files.
-        sku: SKU -> GPU type, where its name does not tell.
-        contracts_out: where to write the price book that the invoice shows.
-    """
+    """What an invoice is compared with the log by."""
 
     PANEL: ClassVar[str] = "Invoice"
 
@@ -121,13 +108,8 @@ class BillRequest(StudyRequest):
     """Show what a log costs, who pays, and what changed.
 
     Attributes:
-        trace: a canonical trace, or a log.
         jobs: which of its jobs.
         prices: what GPUs cost.
-        by: what the bill is split by, one or two of `BY` or of the columns of the trace.
-        months: one calendar month, or two to compare; None for the whole period.
-        cluster: its shape, ``peak`` for the most GPUs held at once; None bills what jobs hold.
-        idle: whether idle GPUs are a row apart, or paid for by the jobs of their type.
         delays: whether to show who makes whom wait.
         invoices: an invoice to compare with the log.
         focus: how its rows are written.

@@ -41,21 +41,6 @@ class CalibrateRequest(StudyRequest):
     """Show how well the rules of a site explain its waits.
 
     The file twin.toml (-o twin.toml) keeps the settings for gpuplan whatif.
-
-    Attributes:
-        trace: the log, or a trace that kept its scheduler's fields.
-        slurm_conf: slurm.conf of the site.
-        scontrol, sacctmgr: outputs of Slurm's commands.
-        sshare: output of sshare at the start of the log.
-        site: queues of a site of Kueue, where the log does not have them.
-        cluster: the nodes where no file tells them.
-        infer: whether to take from the log what no file tells.
-        time_zone: of times without an offset; None for UTC.
-        warmup: jobs submitted in this time after the first are not scored; None for a tenth of
-            the log.
-        limit_factor: time limit of a job without one, over its run time.
-        all_jobs: whether to replay all jobs of a long log, not only those of its last weeks.
-        advice: whether advice is shown.
     """
 
     PANEL: ClassVar[str] = "The site"

@@ -33,15 +33,10 @@ class CharacterizeRequest(StudyRequest):
     """Describe a workload: waits, durations, load, and cost.
 
     Attributes:
-        traces: canonical traces, or logs; several are compared.
         jobs: which jobs of each, and when the age of prices is judged (``as_of``; None for the last
             submission).
         prices: what an hour of a GPU costs, for the monthly bill: as given, else the median of the
             table; and the table, for what one trace would have cost at each source.
-        top: rows of each group table and of the list of bursts.
-        fits: whether to fit heavy-tailed models.
-        ci: level of the confidence intervals, percent; None for none.
-        resamples: of the bootstrap behind them; None for `RESAMPLES`.
         reference: ``provider:kind`` that savings are counted against; None for the most expensive
             on-demand source of each GPU.
     """

@@ -36,12 +36,7 @@ class ClusterSize:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """The GPUs that a policy may hold.
-
-    Attributes:
-        cluster: their shape.
-        gpus: their number; in place of a shape.
-    """
+    """The GPUs that a policy may hold."""
 
     cluster: Annotated[
         str | None,
@@ -94,12 +89,7 @@ class ClusterRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClusterListRequest(ClusterRequest):
-    """The GPUs that policies may hold: one cluster, or several to compare.
-
-    Attributes:
-        cluster: their shapes, with commas.
-        gpus: their numbers, with commas; in place of shapes.
-    """
+    """The GPUs that policies may hold: one cluster, or several to compare."""
 
     cluster: Annotated[
         str | None,

@@ -15,11 +15,7 @@ from gpuplan.planner.money.price_request import PriceRequest
 
 @dataclass(frozen=True, slots=True)
 class CommitmentRequest:
-    """Prices of commitments, besides those of the price book.
-
-    Attributes:
-        commit, on_demand: prices to choose a commitment by; those of the book where not given.
-    """
+    """Prices of commitments, besides those of the price book."""
 
     PANEL: ClassVar[str] = PriceRequest.PANEL
 

@@ -52,8 +52,6 @@ class CompareRequest(PoliciesRequest):
     """Replay a trace under several policies, and compare cost and completion times.
 
     Attributes:
-        policy: each ``NAME[:key=value,...]``; ratios refer to the first.
-        settings: of every policy that has them, ``key=value``, or ``policy.key=value`` of one.
         cluster: the GPUs that they may hold, one size or several.
         engine: where the replays run; the result does not depend on it.
     """

@@ -29,14 +29,7 @@ def replayed_policy(name: str | None) -> PolicySpec:
 
 @dataclass(frozen=True, slots=True)
 class DelayRequest:
-    """Who makes whom wait.
-
-    Attributes:
-        delays: whether it is asked.
-        twin: the site's settings, whose rules are replayed; None for the policy.
-        policy: that is replayed on the GPUs of ``--cluster``, or the most held at once; None for
-            `USUAL_POLICY`.
-    """
+    """Who makes whom wait."""
 
     PANEL: ClassVar[str] = "Delays"
 

@@ -31,18 +31,6 @@ class EtaRequest(TwinRequest):
     """Show when a job of Slurm or Kueue starts.
 
     Only what was known at the time of submission counts.
-
-    Attributes:
-        trace: the log, or the queue of now.
-        twin: the site's settings.
-        gpus, nodes, limit: of the job.
-        user, account, partition, qos: of the job; None for those of such jobs of the log.
-        at: when it is submitted, local time; None for the end of the log.
-        queue: running and waiting jobs at that time, where the log does not tell.
-        replays: how many.
-        seed: of all draws.
-        backtest: whether to forecast 200 jobs of the log, not only as many as a quick check needs.
-        time_zone: of times without an offset; None for that of the settings.
     """
 
     PANEL: ClassVar[str] = "The job"

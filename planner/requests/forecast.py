@@ -70,17 +70,8 @@ class ForecastRequest(StudyRequest):
     With --spend: the dollars of the next months.
 
     Attributes:
-        trace: a trace, a log, or a CSV of hourly demand.
         jobs: which jobs of a trace.
         spending: whether dollars are forecast, and at which prices.
-        by: the column that makes a series, or `ALL`; of a CSV whether its columns are GPU types.
-        horizon_h: hours ahead, 1 to 24.
-        at: the forecast is issued at the beginning of this hour, a time or, without a calendar, an
-            hour; None for the end of what is known.
-        backtest: whether the errors of every model are shown.
-        model: one of `MODELS`, of those of spend where that is forecast, or ``auto``.
-        cluster: GPUs that there are; None for the most held at once so far.
-        holidays: dates with commas between them, or a file of them (`read_holidays`).
     """
 
     COMPUTED: ClassVar[Mapping[str, Any]] = {

@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GpuTypes:
-    """The GPU types to plan for.
-
-    Attributes:
-        gpu: each type, ``A100``, or with its speed over that of the first, ``A100=2.5``; empty for
-            GPUs of no type.
-        recorded_on: the type that the jobs ran on; None for the first.
-    """
+    """The GPU types to plan for."""
 
     PANEL: ClassVar[str] = "Prices"
 

@@ -39,15 +39,8 @@ class IngestRequest(StudyRequest):
     """Read a job log into a trace, and account for every row.
 
     Attributes:
-        sources: logs of one format, plain or compressed, archives and folders of them.
         output: the trace to write; its name ends in ``.parquet``.
         log: how to read them.
-        throughputs: steps per second of each job type, for a Gavel trace.
-        worker_type: the worker type of ``throughputs`` that the jobs run on.
-        duration: ``source`` takes the log's own durations, not end - start.
-        twin: whether to keep the scheduler's fields of the log; None where the log has them.
-        gpu_resource, user_label, node_types, include_cpu, gang, metric: how logs of Kubernetes
-            are read; see `gpuplan.analysis.log_formats.format.KubernetesOptions`.
     """
 
     PANEL: ClassVar[str] = LogOptions.PANEL

@@ -48,15 +48,7 @@ class OptionsRequest(SiteRequest):
     The answer names the cheapest that meets the target. gpuplan whatif replays changes of Kueue.
 
     Attributes:
-        trace: the log, or a trace that kept its scheduler's fields.
-        twin: the site's settings.
-        option: the options, each one or more changes.
-        target: what the waits must meet; may be empty.
         prices: of a GPU-hour, of nodes and on demand.
-        by: what groups are; None for none.
-        level: the rules to replay; None for those that the calibration chose.
-        limit_factor: limit of a job without one, over its run time; None as calibrated.
-        time_zone: of times without an offset; None for that of the settings.
     """
 
     PANEL: ClassVar[str] = "Options"

@@ -60,23 +60,11 @@ class ParetoRequest(StudyRequest):
     """Show how fast jobs finish at each GPU budget, and how many GPUs each class needs.
 
     Attributes:
-        trace: a canonical trace, or a log.
         jobs: which of its jobs.
-        budget: budgets to plan for, ``1.2x,60gpu``; None for 8 from the least to the most that is
-            of use.
-        target_jct_s: mean completion times to find the least budget for.
-        speedup: how jobs gain from GPUs, as ``power:0.8``; None assumes that.
         classes: how the jobs become classes, and which widths these may get.
         prices: what GPUs cost, those to plan for and others that the jobs ran on.
         types: the GPU types to plan for.
-        no_replay: whether plans are not replayed.
-        cluster: which GPUs can be rented: ``256``, ``x8`` or ``32x8``; None for single GPUs.
         renting: how they are rented in the replay.
-        method: of the plan.
-        baselines: policies to replay at the same budgets.
-        marks: known points to show beside the frontier, ``NAME=GPUS,JCT``.
-        ci: level of the confidence bands, percent; None for none.
-        sensitivity: whether to say what errors of the speedups and bursts do to the plan.
     """
 
     COMPUTED: ClassVar[Mapping[str, Any]] = {

@@ -61,26 +61,10 @@ class PurchaseRequest(StudyRequest):
     The plan is of the least dollars, or with --budget of the least mean time.
 
     Attributes:
-        trace: a canonical trace, or a log.
         jobs: which of its jobs.
-        target: most mean time of a job, or most waits; None for no bound.
-        budget: dollars that buy the least mean time, ``$120000/month``; None for the least dollars.
-        slower: most mean time of a class over its recorded one; None for no bound.
-        levers: that the plan uses; None for all that are given.
-        by: what tells classes apart; None for the job class, else the group.
         commitment: prices of commitments and on demand.
         prices: all other prices, and GPUs owned.
-        spot, spot_price, spot_hazard, spot_max: jobs that may run on spot GPUs, at what price, how
-            often a node is lost a second, and the most share of the GPU time.
-        spot_availability: price table with when spot GPUs were there; None for losses drawn.
-        serverless: price of containers by GPU type.
-        speedup: how jobs gain from GPUs; None keeps the recorded widths.
-        defer: jobs that may wait for idle GPUs, and for how long.
-        growth: of demand, under which the commitment is compared with the best one; None for none.
-        cluster: most GPUs, and GPUs per node.
-        policy: of the queue under a cap.
         renting: how GPUs on demand are had in the replay.
-        holdout: share of the time, at the end, on which the plan is tried.
         upkeep: an older plan to stay with, and files to make.
         services: services beside the jobs, and the price of lending.
     """

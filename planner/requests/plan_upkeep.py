@@ -22,13 +22,7 @@ FILES_OF: dict[str | None, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class PlanUpkeep:
-    """An older plan to stay with, and where a plan goes.
-
-    Attributes:
-        keep: the older plan.
-        hysteresis: share of the bill that a change must save to be made.
-        export: what ``-o FOLDER`` is written for.
-    """
+    """An older plan to stay with, and where a plan goes."""
 
     PANEL: ClassVar[str] = "Keep a plan, put it into effect"
 
@@ -68,13 +62,7 @@ class PlanUpkeep:
 
 @dataclass(frozen=True, slots=True)
 class PlanServices:
-    """Services beside the jobs, and what lending idle GPUs brings.
-
-    Attributes:
-        services: file of functions, ``[TYPE=]FILE``; None for no services.
-        load: requests of the services.
-        lend: price of an hour of an idle GPU that is paid for anyway.
-    """
+    """Services beside the jobs, and what lending idle GPUs brings."""
 
     PANEL: ClassVar[str] = "Services, lending"
 

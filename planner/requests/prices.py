@@ -28,16 +28,7 @@ class PricesRequest(StudyRequest):
     It also takes histories of GPU availability without prices.
 
     Attributes:
-        sources: files of one format or several, plain or compressed, archives and folders of them.
         output: the price table to write; its name ends in ``.parquet``.
-        source_format: name of the format of all sources; None detects that of each.
-        as_of: when the prices held, for a list without times.
-        gpu: the GPU of a source that names none.
-        provider: the provider of a catalogue whose file or folder is not named so.
-        sampling: ``snapshot`` or ``change``; None as gpuplan takes it.
-        max_rejects: how many rows may be rejected.
-        reference: ``provider:kind`` that savings are counted against; None for the most expensive
-            on-demand source of each GPU.
     """
 
     PANEL: ClassVar[str] = "How to read the input"

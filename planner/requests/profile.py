@@ -67,14 +67,6 @@ class ProfileRequest(StudyRequest):
     """Choose batch size and GPU share of a measured service.
 
     The file functions.toml (-o functions.toml) keeps the functions for gpuplan share.
-
-    Attributes:
-        tables: measured tables, one per model.
-        slo_s: latency that a request should keep; None for training.
-        load_rps: requests per second to serve; None for the most efficient batch and share.
-        training: whether the tables are of training.
-        te_drop: throughput per percent of the SMs that a step of the search may lose.
-        names: our column -> the header that stands for it.
     """
 
     tables: Annotated[

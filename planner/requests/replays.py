@@ -92,14 +92,7 @@ def read_error(text: str, flag: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GpuTypeRequest:
-    """How fast jobs run on each GPU type of a cluster, and the rounds on several.
-
-    Attributes:
-        throughputs: measured rates of jobs; `gpuplan.planner.runs.throughputs.load_throughputs`.
-        gpu_speed: relative speed of each GPU type, where there is no table.
-        round: time between decisions, the setting ``round_s`` of policies in rounds.
-        estimate_error: of each job's work, the setting ``estimate_error`` of policies in rounds.
-    """
+    """How fast jobs run on each GPU type of a cluster, and the rounds on several."""
 
     PANEL: ClassVar[str] = "Several GPU types"
 
@@ -162,16 +155,7 @@ class ReplayRequest:
     """Which jobs are replayed, and what they and their GPUs cost.
 
     Attributes:
-        trace: a canonical trace, or a log.
         jobs: which of its jobs.
-        deadline: where soft deadlines come from, ``given``, ``inferred`` or ``drawn``; None for
-            the trace's own, and drawn ones where it has none.
-        deadline_factor: bounds of drawn deadlines, in multiples of the duration; None for 1 to 10.
-        include_running: replay jobs still running as if they had ended.
-        prices: a price table, or ``builtin`` for the list that comes with gpuplan; None for the
-            prices in the settings of the policies.
-        checkpoints: a table of what it takes to save and load jobs, by class.
-        by: what waits are split by, one or two of `gpuplan.analysis.history.jobs.BY`.
         gpu_types: how fast jobs run on each.
     """
 
@@ -286,10 +270,6 @@ class PoliciesRequest(StudyRequest):
     Attributes:
         replay: the jobs, and what they cost.
         price: what GPUs cost; empty for the settings of the policies.
-        window: what all policies are charged for, one of `WINDOWS`.
-        limit_factor: limit of a job over its run time; None for those recorded.
-        site: the queues that policies with quotas replay; None where there are none.
-        spot_price: dollars that an hour of a spot GPU earns; None for a share of its price.
         timelines: keep what happened over time.
     """
 

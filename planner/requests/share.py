@@ -146,22 +146,7 @@ class ShareRequest(StudyRequest):
     """Show how many GPUs you need if jobs share cards.
 
     Attributes:
-        trace: instances that start and end, or a job log or trace; None for functions under load.
         cluster: the GPUs that are shared.
-        policies: names, of `PLACED` or, under load, of `UNDER_LOAD`.
-        values: fields of `PlacementSettings` that are not as by default.
-        names: our column -> the header that stands for it, in a table of instances or a log.
-        gammas: values of gamma to compare; empty for that of the settings. One under load.
-        usd_per_gpu_h: price of a GPU, for instances; None for no dollars.
-        load: requests of the services, ``NAME=LOAD`` or one for all.
-        functions: the services and training jobs; None for instances.
-        multiplier: factor on requests per second.
-        capacity_rps: requests per second that one instance is registered to serve;
-            None as profiled.
-        cold_starts_s: cold starts to compare; empty for `COLD_STARTS_S`.
-        horizon_s: length of the run; None for that of the loads.
-        no_frontier: whether to keep gamma and the registered capacity as they are.
-        seed: seed of requests that are sampled.
     """
 
     trace: Annotated[

@@ -29,8 +29,6 @@ class SimulateRequest(PoliciesRequest):
     """Replay a trace under one policy: waiting, completion times, and cost.
 
     Attributes:
-        policy: its name.
-        settings: of the policy, each ``key=value``.
         cluster: the GPUs that it may hold.
     """
 

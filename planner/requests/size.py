@@ -55,21 +55,8 @@ class SizeRequest(StudyRequest):
 
     Attributes:
         replay: the jobs.
-        target: what the size must meet; may be empty where there are ``gpus``.
-        gpus: sizes of the curve, or a range of them; None for sizes around the one found.
-        policy: the scheduler.
-        settings: of the scheduler, each ``key=value``, but for its size.
-        cluster: today's cluster, and the GPUs of a node; None where not given.
-        twin: the site's settings, whose rules are replayed; None for the policy.
-        gpu_type: with ``twin``, the GPU type or partition whose nodes are counted; None for each
-            type in turn.
-        cluster_step: candidates are its multiples; None for whole nodes, else every number.
-        growth: of arrivals; 0.2 divides the times between submissions by 1.2. A range is for terms
-            of commitments alone.
         prices: what GPUs cost; the usual price of the policies where it is empty.
         commitment: what commitments cost, and today's; nothing for none.
-        ci: confidence of the intervals, percent; 0 for none.
-        resamples: behind them.
         engine: where the replays run; the result does not depend on it.
     """
 

@@ -79,19 +79,6 @@ class SweepRequest(StudyRequest):
     Attributes:
         replay: the jobs, and what they cost.
         price: what GPUs cost; empty for the settings of the policies.
-        thresholds_s: fixed thresholds.
-        policy: which rules are replayed: ``fixed``, with each threshold, and ``adaptive``.
-        capacities: most workers rented at once, None for no limit; empty for the policy's own.
-        price_ratios: serverful over serverless price; empty for the prices as set.
-        settings: of ``allpass``, each ``key=value``, but for its controller.
-        against: the policy that the choice is compared with; None for everything serverless.
-        cluster: GPUs of today's cluster, or that of ``against``; None for the most that the log
-            ever held.
-        mark: a further fixed threshold, which is replayed and marked in tables and pictures.
-        values_of_time: dollars that an hour of a job is worth; empty for the rule that takes the
-            cheapest of nearly the least mean completion time.
-        ci: level of the confidence in the recommendation, percent.
-        resamples: of the bootstrap behind it; 0 leaves it out.
         engine: where the replays run; the result does not depend on it.
         timelines: keep what happened over time.
     """

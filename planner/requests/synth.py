@@ -44,15 +44,6 @@ class SynthRequest(StudyRequest):
 
     Attributes:
         output: the trace to write; its name ends in ``.parquet``.
-        jobs: jobs to draw; None for the preset ``gfs``, whose load says how many.
-        like: a trace or a log; a model is fitted to it. One of ``like``, ``preset`` and ``model``.
-        preset: name of a workload whose figures were published.
-        model: a model that ``save_model`` wrote.
-        days: length of the trace; None for as many jobs a day as the original has.
-        start: first day in the original's time zone; None for the original's.
-        spot_load: of the preset ``gfs``, times the published number of spot jobs; None for 1.
-        seed: of everything random.
-        save_model: where the model goes as JSON.
         log: how to read a log.
     """
 

@@ -42,11 +42,7 @@ class WaitsRequest(StudyRequest):
     reason of a job; --twin with --real tells which rule held it when.
 
     Attributes:
-        trace: a canonical trace, or a log.
         jobs: which jobs are told of; GPUs are held by all.
-        cluster: the GPUs that there are.
-        twin: the site's settings.
-        real: whether the site's rules tell why jobs wait, not the recorded reasons.
     """
 
     trace: Annotated[Path, TRACE]

@@ -72,19 +72,8 @@ class WasteRequest(StudyRequest):
     that nothing is known of is unknown, never idle.
 
     Attributes:
-        trace: a canonical trace, or a log.
         jobs: which of its jobs.
-        metrics: series of what GPUs did.
         prices: what GPUs cost; may be empty.
-        cluster: today's cluster; None for the most GPUs held at once.
-        twin: the site's settings, whose rules are replayed; None for the policy.
-        policy: that is replayed without ``twin``; None for first-fit.
-        end_idle_after: seconds after which idle jobs are ended in the replay.
-        replay: whether the waits without the waste are replayed.
-        gpu_memory: GPU type -> GB of memory, for the right size.
-        profile: measured speeds of job classes on shares of a GPU, for the right size.
-        usd_per_kwh, kg_co2_per_kwh: of energy; None for none.
-        mail: a folder for a text per user; None for none.
     """
 
     trace: Annotated[Path, TRACE]

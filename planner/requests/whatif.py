@@ -60,29 +60,7 @@ class WhatIfRequest(SiteRequest):
     Whether users would submit otherwise is not modeled.
 
     Attributes:
-        trace: the log, or a trace that kept its scheduler's fields.
-        twin: the site's settings; None for a dump of Kueue that has its queues.
-        limit: limits of GPUs, ``user=32``.
-        add_nodes, remove_nodes: changes of the form ``[NAME=]N``.
-        max_time: longest time limits, ``gpu=1d``.
-        long_jobs: what becomes of jobs that ran longer.
-        move: partitions whose jobs go to another, ``debug=gpu``.
-        limits_run: most that a time limit may be, over the run time.
-        reserve: nodes kept for someone, ``a100=2@account:climate``.
-        values: changes of the form ``KEY=VALUE``.
-        slurm_conf: files whose settings are changes.
-        kueue_site: configurations of Kueue that are changes.
-        scale_load, limits_times: factors.
-        together: whether all changes are one.
-        by: what groups are; None for accounts of Slurm, or queues of Kueue.
-        level: the rules to replay; None for those that the calibration chose.
-        limit_factor: limit of a job without one, over its run time; None as calibrated.
-        time_zone: of times without an offset; None for that of the settings.
         prices: of a GPU-hour, for what changes cost; empty for no dollars.
-        strict: whether the growth of waits for gates counts what could be.
-        validate: when a change happened, in place of changes.
-        before, after: slurm.conf before and after ``validate``; of Kueue ``before`` is what
-            ``kueue_site`` was, as a path or a branch.
         option_order: names of the fields of changes, one for each change, in their order; what is
             not among them comes last.
     """
