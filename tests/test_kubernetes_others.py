@@ -57,6 +57,25 @@ def test_submissions_are_attempts(tmp_path):
     assert (job["attempts"], job["duration_s"], job["requeue_s"]) == (2, 85, 10)
 
 
+def test_replicas_that_come_and_go_hold_what_runs_at_one_time(tmp_path):
+    """Each replica of a service counts its own submissions, all from 0."""
+    first, second, third = (submission(0, *times) for times in ((0, 50), (20, 60), (100, 130)))
+    jobs, _ = jobs_of(tmp_path, listing(run("r", [first], [second], [third])))
+    job = jobs["r"]
+    assert [(r["gpus"], r["nodes"]) for r in job["runs"]] == [(16, 2), (8, 1)]
+    assert (job["num_gpus"], job["duration_s"], job["requeue_s"]) == (8, 60 + 30, 40)
+
+
+def test_a_replica_that_is_lost_does_not_hold_its_gpus_twice(tmp_path):
+    lost = submission(0, 0, 50, "failed", termination_reason="interrupted_by_no_capacity")
+    jobs, _ = jobs_of(
+        tmp_path, listing(run("r", [lost, submission(1, 60, 100)], [submission(0, 0, 100)]))
+    )
+    job = jobs["r"]
+    assert (job["num_gpus"], job["num_workers"], job["duration_s"]) == (16, 2, 100)
+    assert (job["attempts"], job["state"], job["runs"]) == (2, "completed", None)
+
+
 def test_a_run_in_two_listings_counts_once_as_the_last_one_has_it(tmp_path):
     early = run("r", [submission(0, 5, None, "running")], status="running", id="1")
     late = run("r", [submission(0, 5, 90)], id="1")

@@ -180,6 +180,11 @@ def _gang(name: str, pods: Sequence[PodRun]) -> KubeJob:
     return job
 
 
+def attempts_of(pods: Sequence[PodRun]) -> list[Attempt]:
+    """Return the generations of pods that started, each as one interval, in their order."""
+    return [_attempt(generation) for generation in _generations(pods)]
+
+
 def _generations(pods: Sequence[PodRun]) -> list[list[PodRun]]:
     """Return pods that run at one time together; a generation starts when the others have ended."""
     generations: list[list[PodRun]] = []

@@ -13,15 +13,16 @@ from msgspec import field as member
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
-from gpuplan.analysis.kubernetes.gangs import merged_states
+from gpuplan.analysis.kubernetes.gangs import attempts_of
 from gpuplan.analysis.kubernetes.jobs import (
-    Attempt,
     KubeJob,
     history_note,
     numbered,
     rows_of_sources,
 )
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
+from gpuplan.analysis.kubernetes.pod_objects import NO_OWNER
+from gpuplan.analysis.kubernetes.pods import PodRun
 from gpuplan.analysis.kubernetes.times import seconds
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns
@@ -133,10 +134,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
 
 
 def _job(run: _Run, number: int, source: int, project: str | None) -> KubeJob:
-    submissions: dict[int, list[_Submission]] = {}
-    for part in run.jobs or ():
-        for submission in part.job_submissions or ():
-            submissions.setdefault(submission.submission_num, []).append(submission)
+    parts = [part.job_submissions or [] for part in run.jobs or ()]
     submitted = seconds(run.submitted_at)
     job = KubeJob(
         number,
@@ -151,20 +149,21 @@ def _job(run: _Run, number: int, source: int, project: str | None) -> KubeJob:
         state=STATES.get(run.status, "unknown"),
     )
     held = [
-        _attempt(same) for _, same in sorted(submissions.items())
-        if any(item.job_provisioning_data is not None for item in same)
+        (item, item.job_provisioning_data)
+        for part in parts for item in part if item.job_provisioning_data is not None
     ]  # fmt: skip
     if not held:
         job.left_out = "pending" if run.status in NOT_STARTED else "never_provisioned"
         return job
-    job.attempts = [attempt for attempt, _ in held]
-    job.attempt_count = len(submissions)
-    provisioned = held[-1][1]
-    job.gpus, job.workers = held[-1][0].gpus, held[-1][0].workers
+    intervals = [_interval(*submission, number, source) for submission in held]
+    job.attempts = attempts_of(intervals)
+    job.attempt_count = max(map(len, parts))
+    last = job.attempts[-1]
+    job.gpus, job.workers = last.gpus, last.workers
+    provisioned = max(held, key=lambda submission: seconds(submission[0].submitted_at) or 0.0)[1]
     gpus = provisioned.instance_type.resources.gpus or ()
     job.gpu_type = next((_type(gpu) for gpu in gpus if gpu.name), None)
     job.price = provisioned.price
-    last = job.attempts[-1]
     if last.end is None:
         job.state = "running" if run.status not in STATES else job.state
         if job.state != "running":
@@ -176,29 +175,28 @@ def _job(run: _Run, number: int, source: int, project: str | None) -> KubeJob:
     return job
 
 
-def _attempt(submissions: Sequence[_Submission]) -> tuple[Attempt, _Provisioned]:
-    """Return the submissions of one number, one per node, as one interval."""
-    held = [item for item in submissions if item.job_provisioning_data is not None]
-    provisioned = [item.job_provisioning_data for item in held if item.job_provisioning_data]
-    gpus = sum(len(item.instance_type.resources.gpus or ()) for item in provisioned)
-    starts = [at for item in held if (at := seconds(item.submitted_at)) is not None]
-    ends = [seconds(item.finished_at) for item in held]
-    if not starts:
+def _interval(submission: _Submission, on: _Provisioned, number: int, source: int) -> PodRun:
+    """Return when a submission held its instance; one per node, or per replica of a service."""
+    start, end = seconds(submission.submitted_at), seconds(submission.finished_at)
+    if start is None:
         raise ValueError("a submission without submitted_at")
-    states = [
-        REASONS.get(item.termination_reason or "", STATES.get(item.status, "unknown"))
-        if seconds(item.finished_at) is not None else "running"
-        for item in held
-    ]  # fmt: skip
-    attempt = Attempt(
-        min(starts),
-        None if None in ends else max(end for end in ends if end is not None),
-        Fraction(gpus),
-        len(held),
-        merged_states(states),
-        next((item.termination_reason for item in held if item.termination_reason), ""),
+    state = REASONS.get(
+        submission.termination_reason or "", STATES.get(submission.status, "unknown")
     )
-    return attempt, provisioned[0]
+    return PodRun(
+        number,
+        source,
+        "",
+        "",
+        {},
+        {},
+        NO_OWNER,
+        start=start,
+        end=end,
+        gpus=Fraction(len(on.instance_type.resources.gpus or ())),
+        state="running" if end is None else state,
+        source_state=submission.termination_reason or "",
+    )
 
 
 def _type(gpu: _Gpu) -> str:
