@@ -257,8 +257,8 @@ def _matches(jobs: pl.DataFrame, condition: str | None, option: str) -> BoolArra
         return np.zeros(jobs.height, bool)
     predicate = read_condition(condition, jobs.lazy(), option)
     # with_columns: one value, as of 'true', stands for every job.
-    found = jobs.with_columns(predicate.fill_null(False).alias("matches"))["matches"]
-    matching: BoolArray = found.to_numpy()
+    marked = jobs.with_columns(predicate.fill_null(False).alias("matches"))
+    matching: BoolArray = marked["matches"].to_numpy()
     if not matching.any():
         raise UsageError(
             f"{option} {condition!r}: matches none of the {jobs.height:,} jobs\n"
