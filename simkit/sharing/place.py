@@ -96,9 +96,8 @@ def best_gpu(
 ) -> int:
     """Return the GPU with the least score of a list, or -1; ties go to the first.
 
-    Scores within ``rules.slack`` are equal: their sums depend on the order in which instances came.
-    ``among`` is `ACTIVE_LIST` or `FREE_LIST`. GPUs come in the order of
-    the list, or else by their ids; ``only`` is the mark of the GPUs to look at, 0 for all.
+    Scores within ``rules.slack`` tie. GPUs of ``among``, `ACTIVE_LIST` or `FREE_LIST`, come in
+    its order or else by their ids; ``only`` is the mark of the GPUs to look at, 0 for all.
     """
     best, least = NOWHERE, np.inf
     links = fleet.links
