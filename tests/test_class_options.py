@@ -9,7 +9,7 @@ from gpuplan.planner.money.price_book import Prices
 
 
 def test_what_can_be_said():
-    assert parse_caps(["bert <= 2h", "my class<=90"]) == {"bert": 7200, "my class": 90}
+    assert parse_caps(["bert <= 2h", "my class<=90s"]) == {"bert": 7200, "my class": 90}
     assert parse_limits(["bert=16", "a=b = 4"]) == {"bert": 16, "a=b": 4}
     assert parse_by_type(["T4", "A100=2.5"], "--gpu", 1.0) == {"T4": 1, "A100": 2.5}
     assert parse_caps([]) == {}
@@ -26,6 +26,7 @@ def test_what_can_be_said():
         (parse_caps, ["bert < 2h"], "expected 'CLASS <= TIME'"),
         (parse_caps, ["<= 2h"], "expected 'CLASS <= TIME'"),
         (parse_caps, ["bert <= soon"], "expected a duration"),
+        (parse_caps, ["bert <= 2"], "a time needs a unit, such as 2h or 2m"),
         (parse_caps, ["a<=1h", "a<=2h"], "'a' is given twice"),
         (parse_limits, ["bert"], "expected CLASS=GPUS"),
         (parse_limits, ["bert=1.5"], "expected CLASS=GPUS"),

@@ -75,6 +75,10 @@ def test_a_missing_input_exits_3_and_names_the_near_one(gpuplan, trace):
     code, out, err = gpuplan("characterize", trace.with_name("trac.parquet"))
     assert (code, out) == (3, "")
     assert "no such file" in err and f"did you mean {trace}" in err
+    code, _, err = gpuplan("characterize", "https://example.com/jobs.csv")
+    assert (
+        code == 3 and "error: https://example.com/jobs.csv: is a URL; gpuplan reads files\n" in err
+    )
 
 
 def test_a_log_of_no_known_format_is_told_how_to_be_read(gpuplan, tmp_path):
@@ -223,18 +227,43 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(gpuplan, tmp_pat
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--scale-duration", "two"], "'--scale-duration': must be a number"),
-        (["--seed", "1.5"], "'--seed': must be a whole number"),
-        (["--top", "0"], "'--top': must be at least 1"),
-        (["--output-format", "foo"], "'--output-format': 'foo' is not one of 'table'"),
+        (["--scale-duration", "two"], "--scale-duration must be a number, got 'two'"),
+        (["--seed", "1.5"], "--seed must be a whole number, got '1.5'"),
+        (["--top", "0"], "--top must be at least 1, got '0'"),
+        (
+            ["--top", "-1"],
+            "--top must be at least 1, got '-1'\n  next: gpuplan characterize --help",
+        ),
+        (["--output-format", "foo"], "--output-format 'foo': expected one of table, json, md, csv"),
+        (["--output-format", "jsn"], "expected one of table, json, md, csv (did you mean json?)"),
         (
             ["--since", "May"],
-            "'May' is not a valid time; expected UTC, or an offset, such as '2026-01-31',",
+            "--since 'May': not a valid time; expected one such as 2026-01-31, "
+            "2026-01-31T08:30:00, 2026-01-31T08:30:00+01:00, 2026-01 (UTC unless it has an offset)",
         ),
+        (["--wher", "x"], "No such option: --wher (did you mean --where?)"),
+        (["--price"], "--price needs a value\n  next: gpuplan characterize --help"),
+        (["--full=yes"], "'--full' does not take a value.\n  next: gpuplan characterize --help"),
     ],
 )
 def test_a_wrong_value_is_told_in_plain_words(gpuplan, trace, options, says):
     code, _, err = gpuplan("characterize", trace, *options)
+    assert code == 2 and says in err
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (["list", "formts"], "KIND 'formts': expected one of formats, policies, speedups, methods"),
+        (["init", "a.toml", "b"], "unexpected argument: b; values with spaces, < or > need quotes"),
+        (
+            ["synth", "--preset", "seren", "-o", "t.parquet", "--jobs", "99999999999"],
+            "--jobs must be at most 100,000,000, got '99999999999'",
+        ),
+    ],
+)
+def test_a_wrong_argument_is_told_in_plain_words(gpuplan, command, says):
+    code, _, err = gpuplan(*command)
     assert code == 2 and says in err
 
 

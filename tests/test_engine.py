@@ -132,7 +132,7 @@ def test_a_cluster_of_its_own_is_started_where_there_is_no_address(name):
     ("arguments", "problem"),
     [
         (["--engine", "processes", "--address", "tcp://localhost:1"], "needs --engine dask or ray"),
-        (["--engine", "spark"], "is not one of"),
+        (["--engine", "spark"], "expected one of threads, processes, dask, ray"),
     ],
 )
 def test_engines_that_cannot_be_meant_are_refused(gpuplan, tmp_path, arguments, problem):

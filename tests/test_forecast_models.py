@@ -150,6 +150,10 @@ def test_a_table_of_demand_is_read(tmp_path):
         ("hour,a\n0,1\n1,nan\n", "demand.csv:3: column 'a': found 'nan'"),
         ("hour,a\n0,-1\n", "demand.csv:2: column 'a': found '-1'"),
         ("hour,a\nx,1\n", "demand.csv:2: column 'hour': found 'x'"),
+        (
+            "time,by,a\n2026-01-02,x,1\n2026-01-01,y,2\n",
+            "demand.csv:2: column 'by': found 'x'; exp",
+        ),
         ("hour,a\n", "0 rows"),
     ],
 )

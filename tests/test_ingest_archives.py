@@ -19,6 +19,17 @@ from gpuplan.analysis.log_formats.format import IngestOptions
 from gpuplan.analysis.prices.ingest import ingest_prices
 
 
+def test_a_workbook_is_named_and_in_a_folder_left_out(tmp_path):
+    (tmp_path / "logs").mkdir()
+    parts = {"[Content_Types].xml": "<Types/>", "xl/workbook.xml": "<workbook/>"}
+    book = zipped(tmp_path / "logs" / "jobs.xlsx", parts)
+    with pytest.raises(InputError, match=r"is an Excel workbook; expected CSV.*\n  next: open it"):
+        ingest([book], tmp_path / "t.parquet")
+    assert not (tmp_path / "t.parquet").exists()
+    (tmp_path / "logs" / "a.csv").write_text(log_of("a"))
+    assert ids(ingest([tmp_path / "logs"], tmp_path / "t.parquet")) == ["a"]
+
+
 def test_the_members_of_an_archive_are_logs(tmp_path):
     packed = pa.compress(log_of("z").encode(), "zstd", asbytes=True)
     archive = zipped(

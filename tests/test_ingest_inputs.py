@@ -228,7 +228,9 @@ def test_a_price_list_is_told_as_one(tmp_path):
 
 def test_a_wrong_guess_is_told_with_its_evidence(tmp_path):
     text = log_of("a").replace(",0,", ",soon,")
-    with pytest.raises(InputError, match="it is taken for a sia log by the columns name, time"):
+    with pytest.raises(
+        InputError, match="it was recognized as a sia log by the columns name, time"
+    ):
         ingest_text(tmp_path, text, limit="1%")
     with pytest.raises(InputError, match="check --source-format"):
         ingest_text(tmp_path, text, limit="1%", source_format="sia")

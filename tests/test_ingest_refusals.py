@@ -15,6 +15,7 @@ from support_ingest import (
 
 from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
 from gpuplan.analysis.ingest.ingest import ingest
+from gpuplan.analysis.reading.unreadable import OLE_MAGIC
 
 
 def test_sources_of_two_calendars_are_refused(tmp_path):
@@ -44,6 +45,9 @@ def test_sources_of_two_calendars_are_refused(tmp_path):
         (b"\x1f\x8b\x08\x00 and then text", "damaged gzip"),
         (b"\x28\xb5\x2f\xfd and then text", "damaged zstd"),
         (b"PAR1 and then text", "damaged Parquet"),
+        (b"\n<!DOCTYPE html>\n<html><p>Sign in", "is a web page .*\n  next: download it again"),
+        (b"<html><body>Sign in</body></html>", "is a web page"),
+        (OLE_MAGIC + bytes(600), "is an Excel workbook.*\n  next: .*save the sheet"),
     ],
 )
 def test_unusable_sources(tmp_path, data, says):

@@ -133,8 +133,8 @@ def test_an_option_that_is_a_setting_is_named_itself(gpuplan, trace, command, wo
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        (["pareto.ci=abc"], "pareto: Invalid value for '--ci': must be a number"),
-        (["sweep.resamples=-1"], "sweep: Invalid value for '--resamples': must be at least 0"),
+        (["pareto.ci=abc"], "pareto: --ci must be a number, got 'abc'"),
+        (["sweep.resamples=-1"], "sweep: --resamples must be at least 0, got '-1'"),
         (["pareto.ci=90", "pareto.ci=80"], "--set pareto.ci=90 and --set pareto.ci=80: give one"),
     ],
 )

@@ -16,10 +16,10 @@ from gpuplan.cli.options.shared_options import Output
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (Output(out=["r.xlsx"]), "expected one of .json, .md, .csv, .txt"),
-        (Output(out=["r"]), "no form is named ''"),
-        (Output(out=["r.parquet"]), "no form is named '.parquet'"),
-        (Output(out=["r.png"]), "no form is named '.png'"),
+        (Output(out=["r.xlsx"]), "ends in one of .json, .md, .csv, .txt"),
+        (Output(out=["r"]), "--output r: has no suffix; expected a name that ends in"),
+        (Output(out=["r.parquet"]), "cannot write '.parquet' files"),
+        (Output(out=["r.png"]), "cannot write '.png' files"),
         (Output(plot=["p.png"]), "this command has no picture"),
         (Output(fail_if=["jobs"]), "expected 'field operator value'"),
     ],

@@ -304,7 +304,7 @@ def test_mistakes_of_an_export(gpuplan, trace, tmp_path):
     assert code == 2 and "export" in err  # a document has no folder for it
     assert "nomad" in refused(2, "--export", "nomad", "-o", tmp_path / "out")
     err = refused(2, "-o", tmp_path / "out")
-    assert "no form is named ''" in err and err.endswith(".png, .toml")
+    assert "has no suffix" in err and err.endswith(".png, .toml")
     (tmp_path / "file").write_text("")
     refused(3, "--export", "csv", "-o", tmp_path / "file" / "out")
     assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from support_plan import DAY, HOUR, jobs_from, market, plan_of, program_of, tabl
 from support_traces import write_trace
 
 from gpuplan.analysis.base.amounts import parse_duration
-from gpuplan.analysis.base.errors import InfeasibleError
+from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.confirmation import failures, prove, slower_classes
 from gpuplan.planner.plan.decision import decide
@@ -241,6 +241,11 @@ def test_times_are_said_in_the_unit_that_fits(seconds, text, above):
 @pytest.mark.parametrize("text", ["mean_jct <= now", "mean_jct <= 10800s", "p95_wait <= 3600s"])
 def test_targets_are_written_as_they_are_read(text):
     assert write_target(parse_target(text)) == text
+
+
+def test_a_target_without_a_unit_is_refused():
+    with pytest.raises(UsageError, match="--target p95_wait '2': a time needs a unit, such as 2h"):
+        parse_target("p95_wait <= 2")
 
 
 def test_the_command_says_what_held_and_what_a_short_log_does(gpuplan, tmp_path):

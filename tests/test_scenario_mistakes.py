@@ -102,7 +102,7 @@ fail_if = "pareto.knee >> 4"
         ("[study.pareto]\noutput = 'x.json'", "plan.toml:2: gpuplan pareto has no option 'output'"),
         ("[study.simulate]\ntimeline = 't.parquet'", "plan.toml:2: gpuplan simulate has no option"),
         ("[study.pareto]\nbudget = {a = 1}", "plan.toml:2: budget: expected a text or a number"),
-        ("[study.characterize]\nseed = -1", "plan.toml:2: Invalid value for '--seed': must be"),
+        ("[study.characterize]\nseed = -1", "plan.toml:2: --seed must be"),
         ("[study.compare]\npolicy = 'allpas'", "plan.toml:2: --policy"),
         ("[study.pareto]\nspeedup = 'table:no.csv'", "plan.toml:1: no.csv: no such file"),
         ("[policies]\nfixed = 3", "plan.toml:2: [policies] expected a table [policies.fixed]"),
@@ -128,7 +128,7 @@ def test_a_mistake_is_told_where_it_stands(folder, text, said):
 def test_a_mistake_in_what_all_take_is_told_once(folder):
     text = "[workload]\ntrace = 'trace.parquet'\nseed = -1\n[study.pareto]\n[study.sweep]"
     assert mistakes(folder, text) == [
-        "plan.toml:3: Invalid value for '--seed': must be at least 0",
+        "plan.toml:3: --seed must be at least 0, got '-1'",
     ]
 
 

@@ -253,11 +253,18 @@ def test_the_answer_is_short_and_the_picture_marks_today(gpuplan, two_types, tmp
         ("wait_over_10m <= 5%", OVER, 600, 0.05),
         ("slowdown_over_3 <= 0.1", OVER, 3, 0.1),
         ("p95_wait_s <= 60", PERCENTILE, 95, 60),
+        ("p95_wait <= 0", PERCENTILE, 95, 0),
     ],
 )
 def test_targets_as_they_are_written(text, statistic, at, limit):
     found = parse_target(text)
     assert (found.statistic, found.at, found.limit) == (statistic, at, pytest.approx(limit))
+
+
+@pytest.mark.parametrize("text", ["p95_wait <= 1", "wait_over_10 <= 5%", "mean_wait <= 1.5"])
+def test_a_wait_without_a_unit_is_refused(text):
+    with pytest.raises(UsageError, match=r"--target '.*a time needs a unit, such as [\d.]+h or"):
+        parse_target(text)
 
 
 def test_sizes_and_growth_as_they_are_written():

@@ -138,12 +138,13 @@ def test_a_checked_command_finds_its_own_mistakes() -> None:
 
 
 def test_a_value_of_another_kind_is_told_as_on_the_command_line() -> None:
-    from gpuplan.cli.app.main import CLICK_ERROR, usage_message
+    from gpuplan.cli.app.main import CLICK_ERROR
+    from gpuplan.cli.app.parser_errors import usage_message
 
     with pytest.raises(CLICK_ERROR) as error:
         check_study("characterize", given_options("characterize", {"top": 2.5}), trace="t.parquet")
     assert usage_message(error.value) == (
-        "Invalid value for '--top': must be a whole number\n  next: gpuplan characterize --help"
+        "--top must be a whole number, got '2.5'\n  next: gpuplan characterize --help"
     )
 
 

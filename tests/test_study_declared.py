@@ -214,7 +214,7 @@ def test_it_answers_and_its_json_follows_its_schema(answers, house):
 
 def test_bad_values_are_refused(answers):
     of, least, output = (answers[line] for line in ("of job", "least 0", "onto the log"))
-    assert of[0] == 2 and "'job' is not one of 'user', 'group'" in of[2]
+    assert of[0] == 2 and "'job': expected one of user, group" in of[2]
     assert least[0] == 2 and "--least" in least[2]
     assert output[0] == 3 and "is the input" in output[2]
 

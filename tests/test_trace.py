@@ -259,6 +259,8 @@ def test_a_predicate_that_is_no_sql_is_told_in_our_words(ten):
         ("user = 'u31c7'", 'user is a word of SQL; as a column it is "user"'),
         ("num_gpus > 1 AND Group = 'a'", 'Group is a word of SQL; as a column it is "group"'),
         ("submit_time > '2023-03-10'", "submit_time has a zone; it compares with no text"),
+        ("num_gpus >", "is not a complete SQL condition"),
+        ("num_gpus = 'x'", "compares text with a number"),
         ("submit_time > TIMESTAMP '2023-03-10 00:00:00'", "submit_time has a zone"),
     ):  # fmt: skip
         with pytest.raises(UsageError) as raised:

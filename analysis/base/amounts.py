@@ -42,6 +42,18 @@ def parse_duration(text: str, option: str, most_s: float = CENTURY_S) -> float:
     return seconds
 
 
+def parse_time(text: str, option: str) -> float:
+    """Return seconds for ``90s``, ``45m``, ``48h``, ``2d`` or 0, for what may be meant in hours.
+
+    Raises:
+        UsageError: as `parse_duration` does, and for another number without a unit.
+    """
+    seconds = parse_duration(text, option)
+    if seconds and text.strip()[-1:] in "0123456789.":
+        raise UsageError(f"{option} {text!r}: a time needs a unit, such as {text}h or {text}m")
+    return seconds
+
+
 def parse_share(text: str, option: str) -> float:
     """Return a fraction of 1 for ``2%`` or ``0.02``.
 

@@ -193,8 +193,9 @@ def read_series(path: Path) -> DemandSeries:
         raise InputError(
             path, f"found {raw.height} rows of {listed(raw.columns)}", expected=EXPECTED
         )
-    hours, has_calendar = _hours(path, raw)
+    # The cells first: a table of something else is told as that, and not by gaps in its times
     values = np.stack([_gpus(path, raw, name) for name in raw.columns[1:]])
+    hours, has_calendar = _hours(path, raw)
     first, starts = int(hours[0]), np.flatnonzero(np.diff(hours, prepend=hours[0] - 1))
     return DemandSeries(
         tuple(raw.columns[1:]), np.maximum.reduceat(values, starts, axis=1), first, has_calendar

@@ -36,6 +36,7 @@ PACKERS: dict[bytes, Callable[[Path], io.BufferedIOBase]] = {
 }
 ZIP_END, ZIP64_END = b"PK\x05\x06", b"PK\x06\x06"
 ZIP_END_BYTES = (1 << 16) + 256  # a comment, and what ends the archive
+WORKBOOK = "xl/workbook.xml"  # a member of every workbook of Excel
 TAR_MAGIC = b"ustar"
 TAR_MAGIC_AT = 257
 BLOCK_BYTES = 512
@@ -104,6 +105,16 @@ def members_of(path: Path, file: Path, kind: str) -> list[Member]:
     if not members:
         raise InputError(path, f"is a {kind} file with no file in it", expected="a log in it")
     return sorted(members, key=lambda member: member.name)
+
+
+def workbook(path: Path) -> InputError:
+    """Return the error for a workbook of Excel, which is a zip archive but no log."""
+    return InputError(
+        path,
+        "is an Excel workbook",
+        expected="CSV, JSON, JSON lines or Parquet",
+        hint="open it, and save the sheet with the rows as CSV (UTF-8)",
+    )
 
 
 def unpacks_to_too_much(path: Path, most: int) -> InputError:

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from gpuplan.analysis.base.errors import InputError, OutputError, UsageError
-from gpuplan.analysis.reading.archives import archive_kind, members_of
+from gpuplan.analysis.reading.archives import WORKBOOK, archive_kind, members_of, workbook
 from gpuplan.analysis.reading.limits import (
     FIRST_BYTES,
     MOST_LINE_BYTES,
@@ -202,7 +202,10 @@ def _in_file(path: Path, file: Path, left_out: list[Path], *, is_named: bool) ->
     if kind is None:
         return [Source(_shown(path), file, size, is_named=is_named)]
     sources = []
-    for member in members_of(path, file, kind):
+    members = members_of(path, file, kind)
+    if is_named and any(member.name == WORKBOOK for member in members):
+        raise workbook(path)
+    for member in members:
         name = _shown(Path(f"{path}!{member.name.removeprefix('./')}"))
         if any(p.startswith((".", MACOS)) for p in PurePosixPath(member.name).parts):
             left_out.append(name)

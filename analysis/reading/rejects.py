@@ -123,17 +123,16 @@ class RejectLog:
         cell = "nothing" if first.found is None else repr(_short(first.found))
         format_hint = f"check {self._doubted}"
         if path in self._taken_for:
-            format_hint = (
-                f"say what it is with --source-format (it is taken for {self._taken_for[path]})"
-            )
+            found = self._taken_for[path]
+            format_hint = f"name its format with --source-format (it was recognized as {found})"
         return InputError(
             path,
             f"found {cell} ({first.reason})",
             row=first.row,
             column=first.column,
             expected=f"{first.expected}; {why}",
-            hint=f"correct the log, {format_hint}, or raise --max-rejects "
-            f"(gpuplan ingest has it, for commands that do not); {self.leave()}",
+            hint=f"correct the log, {format_hint}, or allow more such rows with "
+            f"gpuplan ingest --max-rejects; {self.leave()}",
         )
 
     def leave(self) -> str:

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import a_log
-from gpuplan.analysis.reading.archives import BZIP2_MAGIC, XZ_MAGIC, ZIP_MAGICS, is_tar
+from gpuplan.analysis.reading.archives import (
+    BZIP2_MAGIC,
+    XZ_MAGIC,
+    ZIP_MAGICS,
+    is_tar,
+    workbook,
+)
 from gpuplan.analysis.reading.source import (
     BYTE_ORDER_MARK,
     HEAD_BYTES,
@@ -28,6 +34,8 @@ PACKED = {
 UNPACK = {"a tar archive": "tar xf", "a bzip2 file": "bunzip2 -k", "an xz file": "unxz -k"}
 WIDE_MARKS = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
 LOOK_BYTES = 512
+HTML = (b"<!doctype html", b"<html")
+OLE_MAGIC = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # .xls and other old office documents
 LEAST_HEAD = HEAD_BYTES - len(BYTE_ORDER_MARK)  # a shorter head is the whole file
 MIN_CELLS = 2  # of a table; fewer are prose
 WRITTEN = {"\t": r"\t"}
@@ -42,6 +50,8 @@ def odd_text(head: Head) -> InputError | None:
             expected="a header and rows",
             hint="export it again, or name the file that holds it",
         )
+    if (document := _document(head)) is not None:
+        return document
     if (packed := _packed(head)) is not None:
         return packed
     if (encoding := _wide_encoding(head.data)) is not None:
@@ -65,6 +75,20 @@ def odd_text(head: Head) -> InputError | None:
             "has carriage returns as line ends",
             expected="a line feed at the end of each line",
             hint=f"convert it: tr '\\r' '\\n' < {head.path} > lines.csv",
+        )
+    return None
+
+
+def _document(head: Head) -> InputError | None:
+    """Return the error for a file of an office program, or a page of a website."""
+    if head.data.startswith(OLE_MAGIC):
+        return workbook(head.path)
+    if head.data.lstrip()[:LOOK_BYTES].lower().startswith(HTML):
+        return InputError(
+            head.path,
+            "is a web page (HTML)",
+            expected="the file itself",
+            hint="download it again; where a login is needed, its page comes in place of the file",
         )
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from gpuplan.analysis.base.lookup import nearest
 from gpuplan.analysis.storage.temporary import Held, tempfile_folder, temporary_file
 
 STANDARD_INPUT = Path("-")
+URL = re.compile(r"(https?|s3|gs|ftp|file):/+")  # as a path has it
 CHUNK_BYTES = 1 << 20
 MOST_LINKS = 40
 LONGEST_PATH = 4096  # of Linux; other systems allow no more characters
@@ -51,6 +53,12 @@ def _missing_path(path: Path, error: OSError | ValueError) -> InputError:
             path,
             f"no such file (it is a link to {path.readlink()})",
             hint="link it to a file, or name the file itself",
+        )
+    if (url := URL.match(str(path))) is not None:
+        return InputError(
+            f"{url[1]}://{str(path)[url.end() :]}",
+            "is a URL; gpuplan reads files",
+            hint="download it first, or pipe it to gpuplan and name it -",
         )
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         return InputError(path, f"cannot be read: {error.strerror}", hint="check the path")

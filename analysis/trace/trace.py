@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.casts import canonical_cast, found_cell
-from gpuplan.analysis.base.errors import InputError, UsageError, shortened
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
@@ -19,7 +18,6 @@ from gpuplan.analysis.history import runs
 from gpuplan.analysis.history.jobs import PARTS, JobArrays, PeriodUs, job_arrays
 from gpuplan.analysis.job_table.column_rules import COLUMN_RULES
 from gpuplan.analysis.job_table.log_options import LogAccount
-from gpuplan.analysis.job_table.predicate import PredicateTooLarge, read_predicate
 from gpuplan.analysis.job_table.run_cells import as_runs, is_runs
 from gpuplan.analysis.job_table.sampling import (
     LOAD_COLUMNS,
@@ -46,11 +44,9 @@ from gpuplan.analysis.job_table.schema import (
 from gpuplan.analysis.storage.files import PARQUET_MAGIC, readable, regular_file, sha256_of
 from gpuplan.analysis.storage.parquet_pages import check_pages
 from gpuplan.analysis.storage.standard_error import silent_on
+from gpuplan.analysis.trace.conditions import bad_condition, read_condition
 from gpuplan.analysis.trace.selection import Selection
 
-QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
-UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
-SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
 SHORT = ("duration_s", "deadline_s")
 """Columns in which a time above 0 is at least `LEAST_S`."""
 
@@ -325,9 +321,9 @@ def _collected(
         )
     except pl.exceptions.PolarsError as error:  # such as a cast of a value
         if selection.where is not None:
-            raise _bad_predicate(selection.where, error) from error
+            raise bad_condition(selection.where, error) from error
         if selection.spot is not None:
-            raise _bad_predicate(selection.spot, error, "--spot") from error
+            raise bad_condition(selection.spot, error, "--spot") from error
         raise
     if not jobs["submit_time"].is_sorted():  # ingest writes it sorted
         jobs = jobs.sort("submit_time", maintain_order=True)
@@ -336,40 +332,6 @@ def _collected(
     for i, column in enumerate(columns):  # one after another, so that only one is there twice
         columns[i] = column.rechunk()
     return pl.DataFrame(columns)
-
-
-def read_condition(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Expr:
-    """Return a checked polars expression for the text of an option."""
-    try:
-        predicate = read_predicate(where)
-        terms = [term.alias(str(number)) for number, term in enumerate(predicate.terms)]
-        kinds = scan.head(0).select(terms).collect().dtypes
-    except pl.exceptions.PolarsError as error:
-        raise _bad_predicate(where, error, option) from error
-    except PredicateTooLarge as error:
-        raise UsageError(f"{option} {shortened(where)!r}: {error}\n  next: {error.hint}") from error
-    for kind in kinds:
-        if kind != pl.Boolean():
-            raise _bad_predicate(where, f"gives {kind}, not true or false", option)
-    return predicate.expression
-
-
-def _bad_predicate(where: str, problem: object, option: str = "--where") -> UsageError:
-    reason, bare = str(problem).strip().partition("\n")[0], QUOTED.sub("", where)
-    if (word := SQL_WORDS.search(bare)) is not None:
-        reason = f'{word[0]} is a word of SQL; as a column it is "{word[0].lower()}"'
-    elif (named := UNKNOWN_COLUMN.search(reason)) is not None:
-        reason = f"no column {named[1]!r}{perhaps(named[1], CANONICAL)}"
-        if text := re.search(rf"(\w+\s*[=!<>]=?>?\s*){re.escape(named[1])}(?!\w)", bare):
-            reason += f"; text has quotes: {text[1]}'{named[1]}'"
-    elif "submit_time" in bare and ("compar" in reason or "datetime" in reason):
-        reason = "submit_time has a zone; it compares with no text and no time without one"
-    hint = (
-        f'columns: {", ".join(CANONICAL)}; quote "group" and "user"; text in \'single quotes\'; '
-        "a time as DATE '2026-01-31' or '2026-01-31T12:00:00Z'::timestamptz, or by --since, --until"
-    )
-    where, reason = shortened(where, 400), shortened(reason, 400)
-    return UsageError(f"{option} {where!r}: {reason}\n  next: {hint}")
 
 
 def _sampled(jobs: pl.DataFrame, selection: Selection) -> tuple[pl.DataFrame, tuple[str, ...]]:

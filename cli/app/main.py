@@ -13,12 +13,12 @@ import typer
 
 from gpuplan.analysis import plugins
 from gpuplan.analysis.base.errors import GpuplanError, OutOfMemoryError, brief
-from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.storage.temporary import release_all
 from gpuplan.cli.app import messages
 from gpuplan.cli.app.interrupts import INTERRUPTED, State, stopped
-from gpuplan.cli.app.lazy import LazyGroup
+from gpuplan.cli.app.lazy import COMMANDS, LazyGroup
+from gpuplan.cli.app.parser_errors import usage_message
 
 USAGE = 2
 UNUSABLE = 3
@@ -26,25 +26,6 @@ BUG = 70  # EX_SOFTWARE of sysexits.h
 CLICK_ERROR: type[Exception] = next(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
-
-PLAIN = (
-    ("Input should be a valid number, unable to parse string as a number", "must be a number"),
-    (
-        "Input should be a valid integer, unable to parse string as an integer",
-        "must be a whole number",
-    ),
-    ("Input should be greater than or equal to", "must be at least"),
-    ("Input should be less than or equal to", "must be at most"),
-    ("Input should be greater than", "must be above"),
-    ("Input should be less than", "must be below"),
-    ("Value error, ", ""),
-    ("does not match the formats", "is not a valid time; expected UTC, or an offset, such as"),
-    ("%Y-%m-%d", "2026-01-31"),
-    ("%Y-%m", "2026-01"),
-    ("%H:%M:%S", "08:30:00"),
-    ("%z", "+01:00"),
-)
-"""Messages of the command-line parser, and our words for them."""
 
 LEAST_BYTES = 2_000_000_000
 """Virtual memory: with 1.5 GB on two cores polars aborts while it reads a million rows."""
@@ -54,8 +35,6 @@ NO_MEMORY = re.compile(
     r"cannot allocate memory|memory allocation|failed to (spawn|map)", re.IGNORECASE
 )
 MORE_MEMORY = "give it more memory, or fewer jobs with --where, --since or --sample"
-
-CHOICE = re.compile(r"'([^']*)' is not one of ((?:'[^']*'(?:, )?)+)")
 
 app = typer.Typer(
     cls=LazyGroup,
@@ -130,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _report("interrupted", INTERRUPTED)
     except CLICK_ERROR as error:
-        return _report(brief(usage_message(error)), USAGE)
+        return _report(brief(usage_message(error, _command(arguments))), USAGE)
     except SystemExit:  # what typer does where the reader of the help has closed the pipe
         return 0
     except BaseException as error:  # a panic of polars is not an Exception
@@ -144,6 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _report(str(failure), failure.exit_code)
         problem = f"internal error ({type(error).__name__}: {brief(str(error))})"
         return _report(f"{problem}\n  next: run again with --debug and report what it shows", BUG)
+
+
+def _command(arguments: Sequence[str] | None) -> str:
+    """Return the command that is called, such as ``gpuplan bill``, or the program alone."""
+    words = sys.argv[1:] if arguments is None else arguments
+    return f"gpuplan {words[0]}" if words and words[0] in COMMANDS else "gpuplan"
 
 
 def _pass_over(problem: str) -> None:
@@ -204,22 +189,3 @@ def _was_interrupted(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def usage_message(error: Exception) -> str:
-    """Return the message of the command-line parser in plain words, and the next step."""
-    message: str = error.format_message()  # type: ignore[attr-defined]
-    message = " ".join(message.split())  # choices are on separate lines
-    for said, plain in PLAIN:
-        message = message.replace(said, plain)
-    if (choice := CHOICE.search(message)) is not None:
-        meant = perhaps(choice[1], choice[2].replace("'", "").split(", "))
-        message = f"{message.removesuffix('.')}{meant}"
-    if option := getattr(error, "option_name", ""):
-        from gpuplan.planner.requests.settings import removed_hint
-
-        if hint := removed_hint(option):
-            return f"No such option: {option}{hint}"
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "gpuplan"
-    return f"{message}\n  next: {command} --help"

@@ -16,7 +16,8 @@ from gpuplan.analysis.base.lookup import did_you_mean
 from gpuplan.analysis.base.time_units import as_utc
 from gpuplan.analysis.prices.contracts import COMMITTED, read_contracts
 from gpuplan.cli.app import messages
-from gpuplan.cli.app.main import CLICK_ERROR, usage_message
+from gpuplan.cli.app.main import CLICK_ERROR
+from gpuplan.cli.app.parser_errors import usage_message
 from gpuplan.cli.documents.book_options import book_options
 from gpuplan.cli.documents.studies import (
     SPEND,

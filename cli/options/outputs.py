@@ -62,9 +62,10 @@ def check_output(
     ]
     for path in output.out or ():
         if path.suffix.lower() not in kinds and not has_form_of_stdout(path):
+            what = f"cannot write {path.suffix!r} files" if path.suffix else "has no suffix"
             raise UsageError(
-                f"--output {path}: no form is named {path.suffix!r}; "
-                f"expected one of {', '.join([*kinds, *more])}"
+                f"--output {path}: {what}; expected a name that ends in one of "
+                f"{', '.join([*kinds, *more])}"
             )
     for plot in output.plot or ():
         if not picture:

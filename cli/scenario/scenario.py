@@ -10,7 +10,8 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import GpuplanError, UsageError
 from gpuplan.analysis.storage.files import files_named_in
-from gpuplan.cli.app.main import CLICK_ERROR, usage_message
+from gpuplan.cli.app.main import CLICK_ERROR
+from gpuplan.cli.app.parser_errors import usage_message
 from gpuplan.cli.documents.studies import Given, keys_of, takes_trace, words_of
 
 FLAG = re.compile(r"--([a-z][a-z-]*)")

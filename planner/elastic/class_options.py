@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Annotated, ClassVar, Literal, get_args
 
-from gpuplan.analysis.base.amounts import once, parse_duration
+from gpuplan.analysis.base.amounts import once, parse_duration, parse_time
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Opt
 from gpuplan.simkit.limits import DEFAULT_MAX_WIDTH, MOST_GPUS
@@ -35,7 +35,7 @@ def parse_caps(texts: Sequence[str], flag: str = "--require") -> dict[str, float
         if match is None:
             raise UsageError(f"{flag} {text!r}: expected 'CLASS <= TIME' such as 'bert <= 2h'")
         once(caps, match["name"], flag)
-        caps[match["name"]] = parse_duration(match["time"], f"{flag} {text!r}: time")
+        caps[match["name"]] = parse_time(match["time"], f"{flag} {text!r}: time")
     return caps
 
 

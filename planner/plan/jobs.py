@@ -12,7 +12,8 @@ from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.history.runs import IS_RUNNING
-from gpuplan.analysis.trace.trace import Trace, read_condition
+from gpuplan.analysis.trace.conditions import read_condition
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 MOST_BINS = 4000

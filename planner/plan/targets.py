@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from math import ceil, floor, log10
 
-from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.amounts import parse_time
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_S
 
@@ -65,7 +65,7 @@ def parse_target(text: str, flag: str = "--target") -> TimeTarget:
         )
     measure, limit = match["measure"], match["limit"]
     if limit != NOW:
-        return TimeTarget(measure, parse_duration(limit, f"{flag} {measure}"))
+        return TimeTarget(measure, parse_time(limit, f"{flag} {measure}"))
     if measure != MEAN_TIME:
         raise UsageError(f"{flag} {text!r}: only mean_jct can be compared with now; give a time")
     return TimeTarget(measure, None)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from gpuplan.analysis.base.amounts import parse_duration
+from gpuplan.analysis.base.amounts import parse_time
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Group, Opt, changed_options
 from gpuplan.analysis.job_table.gpu_names import same_gpu
@@ -32,7 +32,7 @@ EXACT = "exact"
 
 def read_targets(text: str, flag: str) -> tuple[float, ...]:
     """Return the seconds of ``45m,1h``. Raises `UsageError`."""
-    return tuple(parse_duration(part, flag) for part in text.split(","))
+    return tuple(parse_time(part, flag) for part in text.split(","))
 
 
 def read_baselines(names: Sequence[str], _: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration, parse_share
+from gpuplan.analysis.base.amounts import NO_LIMIT, parse_duration, parse_share, parse_time
 from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.simkit.arrays import FloatArray
 
@@ -24,7 +24,7 @@ MEAN, PERCENTILE, OVER = "mean", "percentile", "over"
 ROUNDING = 1e-9
 TARGET = re.compile(
     r"\s*(?:(?P<statistic>mean|median|max|p\d{1,2}(?:\.\d+)?|p100)_)?(?P<quantity>wait|slowdown)"
-    r"(?:_over_(?P<over>[\w.]+?))?(?:_s)?"
+    r"(?:_over_(?P<over>[\w.]+?))?(?P<seconds>_s)?"
     r"(?:\[\s*(?P<by>\w+)\s*=\s*(?P<group>[^\]]+?)\s*\])?\s*<=\s*(?P<limit>\S.*?)\s*"
 )
 FORMS = (
@@ -108,16 +108,16 @@ def parse_target(text: str) -> Target:
     if match is None:
         raise UsageError(f"{option}: expected a target such as {FORMS}")
     statistic, quantity, over = match["statistic"], match["quantity"], match["over"]
-    limit = match["limit"]
+    limit, is_in_s = match["limit"], match["seconds"] is not None
     group = None if match["by"] is None else (match["by"], match["group"])
     if over is not None:
         if statistic is not None:
             raise UsageError(f"{option}: a share of jobs has no {statistic}; write {quantity}_over")
-        at = _amount(over, quantity, option)
+        at = _amount(over, quantity, option, is_in_s)
         return Target(text.strip(), quantity, OVER, at, parse_share(limit, option), group)
     if statistic is None and quantity == WAIT:
         raise UsageError(f"{option}: say which wait: mean_wait, p95_wait, or wait_over_10m")
-    most = _amount(limit, quantity, option)
+    most = _amount(limit, quantity, option, is_in_s)
     if statistic in (None, "mean"):
         return Target(text.strip(), quantity, MEAN, 0.0, most, group)
     at = {"median": 50.0, "max": 100.0}.get(statistic) or float(statistic[1:])
@@ -126,12 +126,12 @@ def parse_target(text: str) -> Target:
     return Target(text.strip(), quantity, PERCENTILE, at, most, group)
 
 
-def _amount(text: str, quantity: str, option: str) -> float:
-    """Return seconds for a wait, or a ratio for a slowdown."""
+def _amount(text: str, quantity: str, option: str, is_in_s: bool) -> float:
+    """Return seconds for a wait, which needs a unit if it is not in seconds; else a ratio."""
     if quantity == "wait":
         if text.strip().lower() in NO_LIMIT:
             raise UsageError(f"{option}: expected a duration such as 90s, 45m, 48h or 2d")
-        return parse_duration(text, option)
+        return (parse_duration if is_in_s else parse_time)(text, option)
     try:
         value = float(text)
     except ValueError:
