@@ -13,7 +13,14 @@ from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.hover import spots_of
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES, BESIDE_LENT, KINDS, LENT, LONG, LOOKS, MIXED
-from gpuplan.cli.figures.policies import LEVELS, _alike, _apart, _name, cost_by_kind, draw_policies
+from gpuplan.cli.figures.policies import (
+    LEVELS,
+    _identical_curves,
+    _name,
+    _name_places,
+    cost_by_kind,
+    draw_policies,
+)
 from gpuplan.cli.figures.style import (
     DARK,
     INK,
@@ -137,7 +144,7 @@ def test_a_cost_is_stacked_by_what_is_told_and_the_rest_is_conventional():
 
 def test_curves_that_look_the_same_share_a_name():
     curve = np.array([1.0, 10.0, 100.0])
-    assert _alike([curve, 2 * curve, 1.01 * curve]) == [[0, 2], [1]]
+    assert _identical_curves([curve, 2 * curve, 1.01 * curve]) == [[0, 2], [1]]
     assert _name(["fifo", "sjf"]) == "fifo, sjf"
     assert _name(["fifo", "sjf", "las"]) == "fifo, sjf, las"
     assert _name(["serverful-only", "las", "sjf"]) == "serverful-only, las,\nsjf"
@@ -151,7 +158,7 @@ def test_curves_that_part_at_a_few_levels_only_share_a_name():
     tail, half = curve.copy(), curve.copy()
     tail[-8:] *= 3
     half[100:] *= 1.2
-    assert _alike([curve, tail, half]) == [[0, 1], [2]]
+    assert _identical_curves([curve, tail, half]) == [[0, 1], [2]]
 
 
 def test_a_sweep_is_drawn_with_everything_serverless_and_a_line_of_what_nothing_dominates(lab):
@@ -365,7 +372,7 @@ def test_a_name_stands_where_a_curve_is_alone_and_not_where_one_step_is():
     other = curve.copy()
     other[40:43] *= 0.5  # a step that comes a little sooner
     other[120:160] *= 0.8
-    (_, level), _ = _apart([curve, other])
+    (_, level), _ = _name_places([curve, other])
     assert LEVELS[124] <= level <= LEVELS[155]
 
 

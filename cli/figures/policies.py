@@ -128,7 +128,7 @@ def _draw_curves(
     """Draw quantiles at `LEVELS`, each with its name; those that look the same share one."""
     for label, curve, look in zip(labels, curves, looks, strict=True):
         axes.step(curve, LEVELS, where="post", label=label, **look.line())
-    groups = _look_identical(curves)
+    groups = _identical_curves(curves)
     named = _name_places([curves[group[0]] for group in groups])
     lines: list[tuple[float, float]] = []
     for curve in curves:
@@ -151,7 +151,7 @@ def _quantiles(ascending: FloatArray) -> FloatArray:
     return quantiles
 
 
-def _look_identical(curves: list[FloatArray]) -> list[list[int]]:
+def _identical_curves(curves: list[FloatArray]) -> list[list[int]]:
     """Return groups of curves that look identical; they share a name."""
     groups: list[list[int]] = []
     for index, curve in enumerate(curves):
