@@ -14,13 +14,14 @@ import sys
 import numpy as np
 from golden_files import check_files
 from golden_moment import HeldQuota, QuotaMoment
+from support_quota_state import KaiJob, as_jobs, fair_shares, kai_state
 
 from gpuplan.simkit.heap import sections
 from gpuplan.simkit.quota import kai_columns as col
 from gpuplan.simkit.quota.kai_kernel import CLOCK, PAST_COLUMNS, ROW_COLUMNS, run_kai
 from gpuplan.simkit.quota.kai_round import settle
-from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
-from gpuplan.simkit.quota.simulator import REASONS, as_jobs, replay_quota
+from gpuplan.simkit.quota.kai_site import KaiQueue
+from gpuplan.simkit.quota.simulator import REASONS, replay_quota
 from gpuplan.simkit.quota.site import (
     PodSet,
     Quota,

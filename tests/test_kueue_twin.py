@@ -18,6 +18,7 @@ from support_kueue import (
     write_list,
     write_yaml,
 )
+from support_quota_state import as_jobs
 from support_schemas import SAMPLES
 
 from gpuplan.analysis.base.errors import UsageError
@@ -30,7 +31,7 @@ from gpuplan.planner.quota_twin.calibrate import calibrate_quotas
 from gpuplan.planner.quota_twin.changes import read_quota_change
 from gpuplan.planner.quota_twin.levels import ADDED, LEVELS, level_site
 from gpuplan.planner.quota_twin.log_workload import quota_workload
-from gpuplan.simkit.quota.simulator import as_jobs, replay_quota
+from gpuplan.simkit.quota.simulator import replay_quota
 from gpuplan.simkit.quota.site import PodSet
 
 pytestmark = pytest.mark.compiled

@@ -6,7 +6,7 @@ import pytest
 from support_kueue import cluster_queue, local_queue, replayed_dump, teams, workload, write_list
 
 from gpuplan.planner.quota_twin.calibrate import explains_nothing
-from gpuplan.planner.quota_twin.start_backtest import with_at_once
+from gpuplan.planner.quota_twin.forecast import with_at_once
 from gpuplan.planner.site.backtest import PastForecast, StartBacktest
 
 pytestmark = pytest.mark.compiled

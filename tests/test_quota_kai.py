@@ -5,10 +5,11 @@ import pytest
 from golden_kueue import kai_round
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support_quota_state import KaiJob, fair_shares, kai_state
 
 from gpuplan.simkit.quota import kai_columns as col
 from gpuplan.simkit.quota.kai_round import settle
-from gpuplan.simkit.quota.kai_site import KaiJob, KaiQueue, fair_shares, kai_state
+from gpuplan.simkit.quota.kai_site import KaiQueue
 
 pytestmark = pytest.mark.kernels
 

@@ -4,9 +4,10 @@ from math import exp, log
 
 import numpy as np
 import pytest
+from support_quota_state import fair_shares
 
 from gpuplan.simkit.quota.kai_simulator import KaiJobs, KaiSite, replay_kai
-from gpuplan.simkit.quota.kai_site import KaiQueue, fair_shares
+from gpuplan.simkit.quota.kai_site import KaiQueue
 
 pytestmark = pytest.mark.kernels
 

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support_quota import crowds, gpu_queue, jobs_of, lines
+from support_quota_state import as_jobs
 
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import run_cluster
-from gpuplan.simkit.quota.simulator import as_jobs, replay_quota
+from gpuplan.simkit.quota.simulator import replay_quota
 from gpuplan.simkit.quota.site import (
     PodSet,
     Quota,

@@ -17,8 +17,3 @@ def no_accelerators() -> frozenset[str]:
     text = Path(__file__).with_name("gres.toml").read_text(encoding="utf-8")
     groups = tomllib.loads(text)["no_accelerator"]
     return frozenset(name for names in groups.values() for name in names)
-
-
-def is_other_accelerator(name: str) -> bool:
-    """Return whether a resource is an accelerator that Slurm does not call a GPU."""
-    return name.lower() not in {GPU, *no_accelerators()}

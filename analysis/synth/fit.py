@@ -118,11 +118,6 @@ def owner_kind(frame: pl.DataFrame) -> str | None:
     return next((name for name in ("user", "group") if frame[name].null_count() < len(frame)), None)
 
 
-def cell_order(job_class: str | None, num_gpus: float) -> tuple[float, str]:
-    """Return the sort key of cells: by GPUs, then class, so that near ranks mean like jobs."""
-    return (num_gpus, job_class or "")
-
-
 def _codes(names: pl.Series) -> IntArray:
     filled = names.fill_null("")
     result: IntArray = filled.rank("dense").to_numpy().astype(np.int64) - 1

@@ -182,7 +182,7 @@ class WorkloadModel:
         source: description of the original.
         jobs: jobs of the original.
         arrivals, owners, habits, states: its parts.
-        cells: classes and GPU counts, in the order of `synth.fit.cell_order`; shares add up to 1.
+        cells: classes and GPU counts, by GPUs, then class; shares add up to 1.
         durations: duration curves that cells point to.
         holdings: by GPU count, shares of each count add up to 1.
         waits: by band, ascending.

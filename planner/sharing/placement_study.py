@@ -25,7 +25,6 @@ from gpuplan.simkit.sharing.placement import Instances, PlacementRun, place_inst
 from gpuplan.simkit.sharing.policies import EXCLUSIVE, PlacementSettings
 
 MONTH_H = 730.5
-NODE_GPUS = 4  # of a cluster whose size is not given
 
 
 @dataclass(frozen=True, slots=True)

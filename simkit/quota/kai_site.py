@@ -10,12 +10,8 @@ import numpy as np
 
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.quota import kai_columns as col
-from gpuplan.simkit.quota.kai_round import settle
-from gpuplan.simkit.quota.kai_share import divide
 from gpuplan.simkit.quota.kai_state import NODES_A_WORD, ROOMY_ROWS, KaiState
 
-UNPREEMPTIBLE_PRIORITY = 100
-"""From this priority on a job is not preemptible unless it says so."""
 UNLIMITED = 1 << 60
 
 
@@ -41,40 +37,14 @@ class KaiQueue:
     reclaim_min_runtime: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class KaiJob:
-    """A job of KAI: tasks of equal size, of which so many start together.
-
-    Attributes:
-        nodes: node of each task that runs; None for one that waits.
-    """
-
-    name: str
-    queue: str
-    gpus_per_task: int
-    nodes: tuple[str | None, ...] = (None,)
-    min_tasks: int = 1
-    priority: int = 50
-    preemptible: bool | None = None
-    created: int = 0
-
-
-def fair_shares(queues: Sequence[KaiQueue], requested: Any, total: float, k: float = 0.0) -> Any:
-    """Return the fair share of each queue of one level."""
-    table = _queue_table(queues)
-    table[:, col.REQUESTED] = requested
-    level = np.lexsort(_ages(queues)).astype(np.int64)
-    divide(table, level, float(total), float(k))
-    return table[:, col.FAIR].copy()
-
-
-def _ages(queues: Sequence[KaiQueue]) -> tuple[Any, Any]:
+def ages(queues: Sequence[KaiQueue]) -> tuple[Any, Any]:
     """Return the keys that sort queues by age and name, the last one first."""
     names = [queue.name for queue in queues]
     return np.argsort(np.argsort(names, kind="stable")), np.array([q.created for q in queues])
 
 
-def _queue_table(queues: Sequence[KaiQueue]) -> Any:
+def queue_table(queues: Sequence[KaiQueue]) -> Any:
+    """Return the table of queues with what each states; one row per queue."""
     table = np.zeros((len(queues), col.QUEUE_COLUMNS))
     for i, queue in enumerate(queues):
         table[i, :5] = (
@@ -98,7 +68,7 @@ def empty_state(
     """
     position = {queue.name: i for i, queue in enumerate(queues)}
     count, n = len(queues), len(jobs)
-    by_age = np.lexsort(_ages(queues))
+    by_age = np.lexsort(ages(queues))
     tree = np.zeros((count + 1, col.TREE_COLUMNS), np.int64)
     tree[:count, col.PARENT] = [-1 if q.parent is None else position[q.parent] for q in queues]
     tree[count, col.PARENT] = -1
@@ -156,7 +126,7 @@ def empty_state(
     cells[col.SHIELDS] = (tree[:, [col.PREEMPT_SHIELD, col.RECLAIM_SHIELD]] > 0).sum()
     rows = min(ROOMY_ROWS, int(capacity.max(initial=0)) + 1)
     return KaiState(
-        queues=_queue_table(queues), tree=tree,
+        queues=queue_table(queues), tree=tree,
         child=np.array([q for row in below for q in row], np.int64), jobs=job_table,
         tasks=task_table, nodes=nodes,
         lists=np.zeros((max(n, len(kinds)) + 1, col.LISTS), np.int64),
@@ -167,37 +137,3 @@ def empty_state(
         moved=np.zeros((int(capacity.max(initial=0)) + 1, col.MOVED_COLUMNS), np.int64),
         count=cells,
     )  # fmt: skip
-
-
-def kai_state(
-    nodes: dict[str, int], queues: Sequence[KaiQueue], jobs: Sequence[KaiJob]
-) -> KaiState:
-    """Return the tables of a site with what runs and waits on it."""
-    names = sorted(nodes)
-    position = {queue.name: i for i, queue in enumerate(queues)}
-    ages = np.lexsort((
-        np.argsort(np.argsort([job.name for job in jobs], kind="stable")),
-        np.array([job.created for job in jobs]),
-    ))  # fmt: skip
-    table = np.zeros((len(jobs), 8), np.int64)
-    tasks: list[tuple[int, int, int, int]] = []
-    for age, j in enumerate(ages.tolist()):
-        job = jobs[j]
-        fixed = not job.preemptible
-        if job.preemptible is None:
-            fixed = job.priority >= UNPREEMPTIBLE_PRIORITY
-        first = len(tasks)
-        for node in job.nodes:
-            at = -1 if node is None else names.index(node)
-            tasks.append((col.TASK_PENDING if at < 0 else col.TASK_RUNNING, at, -1, 0))
-        table[j] = (
-            position[job.queue], job.priority, fixed, job.gpus_per_task, job.min_tasks, first,
-            len(tasks), age,
-        )  # fmt: skip
-    capacity = np.array([nodes[name] for name in names], np.int64)
-    running = [len(job.nodes) - job.nodes.count(None) for job in jobs]
-    is_uniform = all(count in (0, len(job.nodes)) for count, job in zip(running, jobs, strict=True))
-    rows = np.array(tasks, np.int64).reshape(-1, 4)
-    state = empty_state(capacity, queues, table, rows, is_uniform=is_uniform)
-    settle(state)
-    return state

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gpuplan.simkit.arrays import IntArray, for_kernels
+from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import sections
 from gpuplan.simkit.quota import columns as col
 from gpuplan.simkit.quota.accounts import NodeQuotas, QuotaAccounts, QuotaHolds, account
@@ -194,9 +194,3 @@ def _check(site: QuotaSite, jobs: QuotaJobs) -> None:
     check_columns(jobs, ("priority", "submit", "created", "run", "pods", "uid"), len(site.queues))
     if jobs.queue.size and jobs.run.min() < 0:
         raise ValueError("run must be at least 0")
-
-
-def as_jobs(columns: dict[str, Sequence[int]], shapes: Any) -> QuotaJobs:
-    """Return workloads from sequences of numbers by the names of `QuotaJobs`."""
-    arrays = {name: for_kernels(np.array(values, np.int64)) for name, values in columns.items()}
-    return QuotaJobs(**arrays, shapes=tuple(shapes))

@@ -138,12 +138,12 @@ def replayed_dump(path, site, *, n=400, seed=0, gap=420.0, level=None, extra=())
     ``level`` names the rules that counted; None for all. ``extra`` are more objects.
     """
     import numpy as np
+    from support_quota_state import as_jobs
 
     from gpuplan.analysis.quota.kueue_site import read_quota_site
     from gpuplan.planner.quota.model import quota_model
     from gpuplan.planner.quota_twin.cases import replay_level
     from gpuplan.planner.quota_twin.levels import FAIR
-    from gpuplan.simkit.quota.simulator import as_jobs
     from gpuplan.simkit.quota.site import PodSet
 
     model = quota_model(read_quota_site(write_list(path, site)))

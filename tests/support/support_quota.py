@@ -2,10 +2,10 @@
 
 import numpy as np
 from hypothesis import strategies as st
+from support_quota_state import as_jobs
 
 from gpuplan.simkit.quota.kai_simulator import KaiJobs, KaiSite
 from gpuplan.simkit.quota.kai_site import KaiQueue
-from gpuplan.simkit.quota.simulator import as_jobs
 from gpuplan.simkit.quota.site import (
     PodSet,
     Quota,
