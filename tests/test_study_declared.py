@@ -21,11 +21,18 @@ from typing import Annotated, Literal
 
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import ALWAYS, WORKLOAD, StudyRequest, study
 from gpuplan.planner.requests.trace import TRACE
 
 
-@study("headcount", title="Who submits", example="gpuplan headcount t.parquet", doing="counting")
+@study(
+    "headcount",
+    title="Who submits",
+    example="gpuplan headcount t.parquet",
+    doing="counting",
+    usual_for=ALWAYS,
+    compared={"count": (WORKLOAD, "people who submit")},
+)
 @dataclass(frozen=True, slots=True)
 class HeadcountRequest(StudyRequest):
     """Count the users or groups of a log.
@@ -164,6 +171,9 @@ LINES = {
     "onto the log": ["headcount", LOG, "-o", LOG],
     "run": ["run", "s.toml"],
     "report": ["report", LOG, "--study", "headcount", "-o", "page"],
+    "all": ["headcount", LOG, "-o", "all.json"],
+    "busy": ["headcount", LOG, "--least", "50", "-o", "busy.json"],
+    "diff": ["diff", "all.json", "busy.json"],
     "schemas": ["gpuplan.cli.documents.result_schemas"],
     "manual": ["gpuplan.cli.app.manual"],
 }
@@ -184,6 +194,22 @@ def answers(house):
     )
     assert done.returncode == 0, done.stderr
     return dict(zip(LINES, json.loads(done.stdout), strict=True))
+
+
+def test_a_comparison_names_what_it_declares(answers):
+    assert "people who submit fell" in " ".join(answers["diff"][1].split()).lower()
+
+
+def test_a_report_that_names_no_study_has_it(house):
+    program = "from gpuplan.cli.documents.assemble import usual_studies; print(usual_studies(()))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(house)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "['characterize', 'pareto', 'compare', 'headcount']"
 
 
 def test_it_has_options_and_help(answers):

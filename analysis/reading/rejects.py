@@ -123,8 +123,8 @@ class RejectLog:
         cell = "nothing" if first.found is None else repr(_short(first.found))
         format_hint = f"check {self._doubted}"
         if path in self._taken_for:
-            found = self._taken_for[path]
-            format_hint = f"name its format with --source-format (it was recognized as {found})"
+            name = self._taken_for[path]
+            format_hint = f"name its format with --source-format (it was recognized as {name})"
         return InputError(
             path,
             f"found {cell} ({first.reason})",

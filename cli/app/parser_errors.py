@@ -90,5 +90,5 @@ def _times(formats: str) -> str:
     """Return times in the formats of the parser, such as ``'%Y-%m-%d', '%Y-%m'``."""
     for part, example in EXAMPLES:
         formats = formats.replace(part, example)
-    examples = [one for one in formats.replace("'", "").split(", ") if " " not in one]
+    examples = [example for example in formats.replace("'", "").split(", ") if " " not in example]
     return f"one such as {', '.join(examples)} (UTC unless it has an offset)"

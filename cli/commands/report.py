@@ -20,7 +20,6 @@ from gpuplan.cli.app import messages
 from gpuplan.cli.app.option_text import COMMON
 from gpuplan.cli.diff.gates import judge_since, read_baseline
 from gpuplan.cli.documents.assemble import (
-    WASTE,
     check_all,
     read_options,
     run_all,
@@ -33,7 +32,7 @@ from gpuplan.cli.documents.gates import conclude
 from gpuplan.cli.documents.studies import given_options, words_of
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.documents.verdict import opening
-from gpuplan.cli.documents.view import titles
+from gpuplan.cli.documents.view import titles, usual_for
 from gpuplan.cli.documents.write import (
     FORMS,
     check_folder,
@@ -57,6 +56,7 @@ from gpuplan.cli.scenario.loading import load_scenario
 from gpuplan.cli.scenario.running import run_scenario
 from gpuplan.planner.money.pool_texts import price_texts
 from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.planner.requests.declaration import OF_USED_GPUS
 from gpuplan.planner.requests.trace import TRACE_HELP
 
 EXAMPLE = "gpuplan report trace.parquet -o report --set pareto.budget=1.2x,2x"
@@ -225,9 +225,9 @@ def _of_trace(
         studies = usual_studies((*settings, *conditions), of_book)
     spend = [] if "forecast" in before or "forecast" not in studies else ["forecast.spend=true"]
     options = read_options(studies, [*settings, *spend], shared, book)
-    of_use = (
-        None if names else read_options([WASTE], [f"{WASTE}.replay=false"], shared, book)[WASTE]
-    )
+    of_use = usual_for(OF_USED_GPUS)  # without a replay, which is for whoever names the study
+    without = [f"{name}.replay=false" for name in of_use]
+    of_use_options = {} if names else read_options(of_use, without, shared, book)
     if trace != STANDARD_INPUT and not trace.is_dir():
         existing_file(trace)
     check_all(trace, options)
@@ -236,7 +236,7 @@ def _of_trace(
 
     def make(draws: bool) -> Document:
         results, notes = run_all(
-            trace, options, needed=needed, is_usual=not names, of_use=of_use, draws=draws
+            trace, options, needed=needed, is_usual=not names, of_use=of_use_options, draws=draws
         )
         name = "standard input" if trace == STANDARD_INPUT else trace.stem
         return Document(f"GPU workload report: {name}", results, notes=notes)

@@ -18,12 +18,20 @@ import msgspec
 from gpuplan.analysis.base.words import listed
 from gpuplan.planner.money.bill_results import BillUse, ChangeResults
 from gpuplan.planner.money.change import ComparedBill, change_results, used_cells
+from gpuplan.planner.requests.declaration import COST
 
 ADDED_UP = ("groups", "groups.parts", "gpu_types", "gpu_types.markets")
 """Lists of a bill that add up to it: a row that is not there is $0."""
 AMOUNTS = ("usd", "usd_per_month", "idle_usd", "idle_usd_per_month", "share", "jobs", "mean_gpus")
 HOURS = ("gpu_h", "idle_gpu_h")
 BILL = "bill"
+OF_PERIOD = {
+    "usd_per_month": ("", ""),
+    "idle_usd_per_month": ("", ""),
+    "usd": (COST, "bill of the period"),
+    "idle_usd": (COST, "idle part of the bill"),
+}
+"""What matters of the bills of two periods, where it differs from the bill of a month."""
 Study = Mapping[str, Any]
 
 

@@ -11,11 +11,10 @@ from typing import Any
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.cli.diff.bills import BILL, are_alike
+from gpuplan.cli.diff.bills import BILL, OF_PERIOD, are_alike
 from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
 from gpuplan.cli.diff.gates import MANY, signed_share
 from gpuplan.cli.diff.read import other_logs
-from gpuplan.cli.diff.subjects import COST, JCT, SUBJECTS, WORKLOAD
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.formats.report import Column, Report, Shown, Table, cells_table, table
 from gpuplan.cli.formats.units import show_between, show_duration, show_in
@@ -29,6 +28,7 @@ from gpuplan.cli.results import (
     LoneRow,
 )
 from gpuplan.cli.tables.bill_tables import change_headline, change_table
+from gpuplan.planner.requests.declaration import COST, JCT, WORKLOAD, declaration_of
 
 WINDOWS = ("window_s", "today.window_s")
 """Fields that say how long a log covers."""
@@ -229,9 +229,10 @@ def _subject(comparison: DocumentDiff, change: Change) -> tuple[str, str]:
     """Return the subject of a number and its name there; nothing where it is none that matters."""
     studies = [side.studies[change.study] for side in (comparison.old, comparison.new)]
     command = studies[0]["command"]
-    if change.study in comparison.bills:
-        command = "bill of a period"
-    return SUBJECTS.get(command, {}).get(change.path, ("", ""))
+    if change.study in comparison.bills and change.path in OF_PERIOD:
+        return OF_PERIOD[change.path]
+    declared = declaration_of(command)
+    return ("", "") if declared is None else declared.compared.get(change.path, ("", ""))
 
 
 def _size(change: Change) -> float:

@@ -30,21 +30,15 @@ from gpuplan.cli.documents.studies import (
     words_of,
 )
 from gpuplan.cli.documents.study import StudyResult, result_of
-from gpuplan.cli.documents.view import titles
+from gpuplan.cli.documents.view import in_report_order, titles, usual_for
 from gpuplan.planner.money.price_request import MissingPrice, NoServerlessPrice
+from gpuplan.planner.requests.declaration import ALWAYS, OF_BOOK, OF_COMMITMENTS, OF_SERVERLESS_LOG
 
 if TYPE_CHECKING:
     from gpuplan.analysis.trace.trace import Trace
 
-USUAL = ("characterize", "pareto", "compare")
-"""What is run where no study is named; `SERVERLESS` too, where the log is of such a service."""
-
-SERVERLESS = "sweep"
 SERVERLESS_LOGS = ("azure-functions", "azure-llm", "genai")
 """Formats of logs of services that start containers for requests."""
-
-WASTE = "waste"
-"""Is run too where the log tells what GPUs did, without its replay unless it is named."""
 
 SCHEDULERS = ("fifo", "easy", "srtf")
 """Policies to compare on a cluster; serverless ones only where the log is of such a service."""
@@ -63,10 +57,8 @@ def usual_studies(named_in: Iterable[str], of_book: Iterable[str] = ()) -> list[
         of_book: studies that the price book is of use for; see `studies_of_book`.
     """
     named = {re.split(r"[.\[]", text.strip())[0] for text in named_in}
-    order = ("characterize", "size", "pareto", "sweep", "compare")
-    every = [*order, *(name for name in titles() if name not in order)]
-    usual = {*USUAL, *named, *of_book}
-    return [name for name in every if name in usual]
+    usual = {*usual_for(ALWAYS), *named, *of_book}
+    return [name for name in in_report_order() if name in usual]
 
 
 def studies_of_book(contracts: Path) -> tuple[str, ...]:
@@ -75,7 +67,7 @@ def studies_of_book(contracts: Path) -> tuple[str, ...]:
     Raises `InputError` where it cannot be read.
     """
     commits = any(pool.market == COMMITTED for pool in read_contracts(contracts).pools)
-    return ("bill", *(["size"] if commits else []), "forecast")
+    return usual_for(OF_BOOK, *((OF_COMMITMENTS,) if commits else ()))
 
 
 def read_options(
@@ -165,7 +157,7 @@ def run_all(
     *,
     needed: Collection[str],
     is_usual: bool = False,
-    of_use: Mapping[str, Any] | None = None,
+    of_use: Mapping[str, Mapping[str, Any]] | None = None,
     draws: bool = True,
 ) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
     """Run every study on a trace; return the results, and why others are missing.
@@ -177,7 +169,7 @@ def run_all(
             a price book only lacks serverless prices, it is one only where no study can.
         is_usual: whether the studies are those of `usual_studies`, which follow the log: one of a
             service that starts containers is also asked about serverless GPUs.
-        of_use: options of `WASTE` where it is run if the log tells what GPUs did; None for no.
+        of_use: studies that are run if the log tells what GPUs did -> their options.
         draws: whether to draw their pictures.
 
     Raises:
@@ -187,12 +179,14 @@ def run_all(
 
     with each_log_once():
         log = _usual_log(trace, options) if is_usual else None
-        if log is not None and of_use is not None and WASTE not in options and _tells_use(log):
-            options = {**options, WASTE: dict(of_use)}
+        if log is not None and of_use and _tells_use(log):
+            new = {name: dict(chosen) for name, chosen in of_use.items() if name not in options}
+            options = {**options, **new}
         if log is not None and log.provenance.source_format in SERVERLESS_LOGS:
             compared = {"compare": options["compare"]} if "compare" in options else {}
             options = {**{n: chosen for n, chosen in options.items() if n != "compare"}}
-            options = {**options, SERVERLESS: options.get(SERVERLESS, {}), **compared}
+            of_serverless = {name: options.get(name, {}) for name in usual_for(OF_SERVERLESS_LOG)}
+            options = {**options, **of_serverless, **compared}
             is_usual = False
         return _run_all(trace, options, needed, on_a_cluster=is_usual, draws=draws)
 
@@ -231,6 +225,7 @@ def _run_all(
     results: list[StudyResult] = []
     notes: list[str] = []
     failed: GpuplanError | None = None
+    serverless = usual_for(OF_SERVERLESS_LOG)
     for name, chosen in options.items():
         if name == "compare" and on_a_cluster:
             chosen = _on_todays_gpus(results, chosen)
@@ -243,7 +238,7 @@ def _run_all(
                 results.append(result_of(name, words, report, draws=draws))
         except GpuplanError as error:
             failed = failed or error
-            is_priced = not isinstance(error, MissingPrice) or name == SERVERLESS
+            is_priced = not isinstance(error, MissingPrice) or name in serverless
             if not isinstance(error, NoServerlessPrice) and (name in needed or not is_priced):
                 raise
             notes.append(" ".join(f"without {error}".split()))

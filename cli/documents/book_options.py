@@ -6,28 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuplan.cli.documents.studies import study_options
-
-REPLAYS = ("simulate", "compare", "sweep")
-"""Where ``[prices] gpu`` is a setting of policies, not an option."""
-
-NOT_TAKEN = {"size": ("commit", "on_demand")}
-"""Command -> options of its own that have the name of one of ``[prices]`` and another meaning."""
-
-OF_TABLE = {"provider": ("prices",), "reference": ("prices",)}
-BOOK = ("prices", "price", "gpu", "contracts", "commit", "owned", "on_demand")
-ONLY_WITH: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "characterize": {
-        "gpu": ("prices", "price", "contracts", "commit", "owned", "on_demand"), **OF_TABLE,
-    },
-    "forecast": {**dict.fromkeys(BOOK, ("spend",)), "provider": ("prices",)},
-}  # fmt: skip
-"""Command -> an option that it refuses -> without one of these others; else those of a table."""
+from gpuplan.planner.requests.declaration import NEEDS_TABLE, declaration_of
 
 
 def takes_price(command: str, name: str, value: Any) -> bool:
     """Return whether a study takes an option of the price book."""
-    option = study_options(command).get(name)
-    if option is None or name in NOT_TAKEN.get(command, ()):
+    option, declared = study_options(command).get(name), declaration_of(command)
+    if option is None or (declared is not None and name in declared.own_prices):
         return False
     # Several GPUs are a mix, for a command that plans for one.
     return option.multiple or not isinstance(value, list | dict)
@@ -41,7 +26,8 @@ def usable(command: str, shared: Mapping[str, Any], options: Mapping[str, Any]) 
         shared: what all studies are given.
         options: those of this study alone.
     """
-    needs, usable_options = ONLY_WITH.get(command, OF_TABLE), dict(shared)
+    declared, usable_options = declaration_of(command), dict(shared)
+    needs = NEEDS_TABLE if declared is None else declared.book_needs
     for _ in needs:  # one may need another that is left out
         names = usable_options.keys() | options.keys()
         usable_options = {
@@ -64,6 +50,6 @@ def book_options(
 
 def gpu_setting(command: str, options: Mapping[str, Any], prices: Mapping[str, Any]) -> list[str]:
     """Return the setting of a replay that chooses the GPU of a price table, if it takes one."""
-    gpu = prices.get("gpu")
-    is_chosen = command in REPLAYS and options.get("prices") and isinstance(gpu, str)
-    return [f"gpu={gpu}"] if is_chosen else []
+    gpu, declared = prices.get("gpu"), declaration_of(command)
+    is_setting = declared is not None and declared.gpu_is_setting
+    return [f"gpu={gpu}"] if is_setting and options.get("prices") and isinstance(gpu, str) else []

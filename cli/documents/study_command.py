@@ -38,11 +38,6 @@ from gpuplan.cli.options.shared_options import (
 )
 from gpuplan.planner.requests.declaration import StudyDeclaration, StudyRequest, declaration_of
 
-DRAWN_FIRST = ("prices",)
-"""Studies that draw their pictures while they write their own files: either all appear or none.
-
-Their answer takes them as ``pictures``."""
-
 COMPILING = "compiling this simulator, up to a minute (the first run of each)"
 
 if TYPE_CHECKING:
@@ -132,7 +127,7 @@ class StudyCommand:
         if timeline is not None and "timelines" in study.request.__dataclass_fields__:
             study = replace(study, request=replace(study.request, timelines=True))
         written = list(study.request.writes)
-        if declared.name in DRAWN_FIRST and output.plot:
+        if declared.draws_first and output.plot:
             pictures, output = tuple(output.plot), replace(output, plot=None)
             report = study.answer(study.request, pictures=pictures)
             written += pictures
@@ -171,7 +166,7 @@ def study_command(name: str) -> StudyCommand | None:
     """Return the command of a study that is declared by its request; None where there is none.
 
     Its module in `gpuplan.cli.commands` is imported where there is an answer to show: ``show``
-    makes what people see of it. For `DRAWN_FIRST`, ``run`` of the module stands for the study's
+    makes what people see of it. Where it draws first, ``run`` of the module stands for the study's
     function and draws the ``pictures`` that it is given before a file is written.
     """
     declaration = declaration_of(name)
@@ -209,7 +204,7 @@ def _answer(
     """
     name = declaration.name
     shows = import_module(f"gpuplan.cli.commands.{name}")
-    if name in DRAWN_FIRST:
+    if declaration.draws_first:
         run = shows.run
     else:
         run = getattr(import_module(f"gpuplan.planner.studies.{name}"), name)

@@ -11,7 +11,7 @@ from typing import Any
 from gpuplan.cli.app.lazy import COMMANDS
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.gates.gates import GateResult
-from gpuplan.planner.requests.declaration import declaration_of
+from gpuplan.planner.requests.declaration import StudyDeclaration, declaration_of
 
 STATES = {
     "passed": "passed",
@@ -28,9 +28,25 @@ WORST_FIRST = ("error", "failed", "warned", "unchecked", "passed")
 @cache
 def titles() -> dict[str, str]:
     """Return the heading of each study that a report can have, by its name, in their order."""
-    declared = {name: declaration_of(name) for name in COMMANDS}
-    titled = {name: study.title for name, study in declared.items() if study and study.title}
-    return dict(sorted(titled.items()))
+    return {study.name: study.title for study in _in_reports()}
+
+
+def in_report_order() -> list[str]:
+    """Return the names of the studies that a report can have, in the order of a usual report."""
+    last = len(COMMANDS)
+    places = {s.name: last if s.report_place is None else s.report_place for s in _in_reports()}
+    return sorted(places, key=places.__getitem__)
+
+
+def usual_for(*reasons: str) -> tuple[str, ...]:
+    """Return the studies that a report has for one of these reasons where none is named."""
+    return tuple(study.name for study in _in_reports() if study.usual_for in reasons)
+
+
+def _in_reports() -> list[StudyDeclaration]:
+    """Return what is declared of the studies that a report can have, by name."""
+    declared = (declaration_of(name) for name in sorted(COMMANDS))
+    return [study for study in declared if study is not None and study.title]
 
 
 def title_of(study: StudyResult) -> str:

@@ -14,7 +14,7 @@ from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.job_table.log_options import mapping_texts
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import PriceRequest
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import COST, OF_BOOK, WORKLOAD, StudyRequest, study
 from gpuplan.planner.requests.delays import DelayRequest
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
@@ -102,6 +102,13 @@ class InvoiceRequest:
     picture="What each month cost, by who pays",
     example="gpuplan bill trace.parquet --contracts contracts.toml --by group,type",
     doing="billing",
+    usual_for=OF_BOOK,
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_h": (WORKLOAD, "GPU-hours"),
+        "usd_per_month": (COST, "monthly bill"),
+        "idle_usd_per_month": (COST, "idle part of the bill"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class BillRequest(StudyRequest):

@@ -13,7 +13,15 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import (
+    ALWAYS,
+    COST,
+    JCT,
+    NEEDS_TABLE,
+    WORKLOAD,
+    StudyRequest,
+    study,
+)
 from gpuplan.planner.requests.trace import REFERENCE, TRACE_HELP
 
 MOST_TRACES = 6  # the picture has as many colors
@@ -27,6 +35,21 @@ RESAMPLES = 200
     example="gpuplan characterize trace.parquet --fits --ci 95",
     doing="characterizing",
     has_rows=False,
+    usual_for=ALWAYS,
+    report_place=1,
+    book_needs={
+        "gpu": ("prices", "price", "contracts", "commit", "owned", "on_demand"),
+        **NEEDS_TABLE,
+    },
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_time.gpu_hours": (WORKLOAD, "GPU-hours"),
+        "duration_s.mean": (WORKLOAD, "mean duration"),
+        "duration_s.p95": (WORKLOAD, "p95 duration"),
+        "load.mean_gpus": (WORKLOAD, "mean load"),
+        "prices.cheapest_each_hour.cost_usd": (COST, "least cost"),
+        "queue_s.mean": (JCT, "mean wait"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class CharacterizeRequest(StudyRequest):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.requests.clusters import ClusterListRequest
-from gpuplan.planner.requests.declaration import study
+from gpuplan.planner.requests.declaration import ALWAYS, COST, JCT, WORKLOAD, study
 from gpuplan.planner.requests.replays import PoliciesRequest
 
 if TYPE_CHECKING:
@@ -46,6 +46,14 @@ class ComparedParameters:
     doing="replaying",
     compiles=True,
     has_timeline=True,
+    usual_for=ALWAYS,
+    report_place=5,
+    gpu_is_setting=True,
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "policies.cost_usd": (COST, "cost"),
+        "policies.mean_jct_s": (JCT, "mean JCT"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class CompareRequest(PoliciesRequest):

@@ -56,6 +56,22 @@ class StudyRequest:
         return json_parameters(self)
 
 
+WORKLOAD, COST, JCT = "workload", "cost", "completion time"
+"""Subjects of the numbers that matter in a comparison of two results."""
+
+ALWAYS, OF_SERVERLESS_LOG, OF_USED_GPUS, OF_BOOK, OF_COMMITMENTS = (
+    "always",
+    "log of a service that starts containers for requests",
+    "log that tells what GPUs did",
+    "price book",
+    "price book with commitments",
+)
+"""What makes a study part of a report that names none."""
+
+NEEDS_TABLE = {"provider": ("prices",), "reference": ("prices",)}
+"""Options of prices that every study refuses without a price table."""
+
+
 @dataclass(frozen=True, slots=True)
 class StudyDeclaration:
     """What is known of a study before it is asked anything.
@@ -74,6 +90,15 @@ class StudyDeclaration:
         more_forms: suffix of other files that ``--output`` takes, each written by the view -> what
             they are, for the help.
         instead_of_trace: option that it has in place of a trace; empty where it needs one.
+        usual_for: what makes it part of a report that names no study; empty for nothing.
+        report_place: its place in such a report; those without one follow by name.
+        compared: what matters in a comparison: path of a result -> its subject, and what the
+            headline calls it.
+        book_needs: option of prices -> the others of which it refuses it without one.
+        own_prices: options of its own that have the name of one of prices and another meaning.
+        gpu_is_setting: whether the GPU of a price table is a setting of its policies, no option.
+        draws_first: whether it draws its pictures while it writes its own files: either all appear
+            or none. Its answer takes them as ``pictures``.
     """
 
     name: str
@@ -88,6 +113,13 @@ class StudyDeclaration:
     has_timeline: bool = False
     more_forms: Mapping[str, str] = field(default_factory=dict)
     instead_of_trace: str = ""
+    usual_for: str = ""
+    report_place: int | None = None
+    compared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    book_needs: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: NEEDS_TABLE)
+    own_prices: tuple[str, ...] = ()
+    gpu_is_setting: bool = False
+    draws_first: bool = False
 
     @property
     def help(self) -> str:

@@ -18,7 +18,7 @@ from gpuplan.analysis.base.time_units import as_utc, written_utc
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.user_tables.holidays import holidays_file, read_holidays
 from gpuplan.planner.money.spend_request import AUTO, SPEND_MODELS, SpendRequest
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import COST, OF_BOOK, StudyRequest, study
 from gpuplan.planner.requests.shapes import read_shape, shape_text
 
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ def hour_text(hour: datetime | int) -> str:
     return str(written_utc(hour) if isinstance(hour, datetime) else hour)
 
 
+PRICES_OF_SPEND = ("prices", "price", "gpu", "contracts", "commit", "owned", "on_demand")
+"""Options of prices that say what use costs: of ``--spend`` alone."""
+
+
 @study(
     "forecast",
     title="Demand of the next hours",
@@ -62,6 +66,15 @@ def hour_text(hour: datetime | int) -> str:
     example="gpuplan forecast trace.parquet --by user --horizon 4h --cluster 64x8",
     doing="forecasting",
     has_rows=False,
+    usual_for=OF_BOOK,
+    book_needs={
+        **dict.fromkeys(PRICES_OF_SPEND, ("spend",)),
+        "provider": ("prices",),
+    },
+    compared={
+        "usd": (COST, "forecast of all months"),
+        "totals.usd": (COST, "forecast"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class ForecastRequest(StudyRequest):

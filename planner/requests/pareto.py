@@ -15,7 +15,7 @@ from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.elastic.class_options import ClassOptions
 from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import ALWAYS, COST, JCT, WORKLOAD, StudyRequest, study
 from gpuplan.planner.requests.gpu_types import GpuTypes
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.trace import TRACE
@@ -54,6 +54,17 @@ def is_replayed(no_replay: bool) -> bool:
     example="gpuplan pareto trace.parquet --budget 1.2x,1.5x,2x --speedup power:0.8",
     doing="solving",
     compiles=True,
+    usual_for=ALWAYS,
+    report_place=3,
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "load_gpus": (WORKLOAD, "load"),
+        "knee.budget_gpus": (COST, "GPUs at the best trade-off"),
+        "knee.usd_per_month": (COST, "cost per month at the best trade-off"),
+        "knee.mean_jct_s": (JCT, "planned mean JCT at the best trade-off"),
+        "knee.replay.mean_jct_s": (JCT, "mean JCT at the best trade-off"),
+        "knee.replay.p95_jct_s": (JCT, "P95 JCT at the best trade-off"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class ParetoRequest(StudyRequest):

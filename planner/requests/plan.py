@@ -16,7 +16,7 @@ from gpuplan.planner.elastic.renting import RentedCluster
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.plan.targets import MEAN_TIME, TimeTarget, parse_target, write_target
 from gpuplan.planner.requests.commitments import CommitmentRequest
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import COST, JCT, WORKLOAD, StudyRequest, study
 from gpuplan.planner.requests.plan_texts import (
     COMMITMENT,
     LEVERS,
@@ -53,6 +53,12 @@ PERIOD = (
     example="gpuplan plan trace.parquet --commit 0.90 --on-demand 1.29 --speedup power:0.8",
     doing="planning",
     more_forms={".toml": "the plan for --keep"},
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "usd_per_month": (COST, "monthly cost"),
+        "markets.gpus": (COST, "GPUs"),
+        "mean_time_s": (JCT, "mean time of a job"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class PurchaseRequest(StudyRequest):

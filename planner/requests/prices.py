@@ -20,6 +20,7 @@ from gpuplan.planner.requests.trace import REFERENCE, table_and_rejects, table_f
     example="gpuplan prices spot.json.gz -o prices.parquet --plot p.png",
     doing="reading",
     has_rows=False,
+    draws_first=True,
 )
 @dataclass(frozen=True, slots=True)
 class PricesRequest(StudyRequest):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.option import Opt
 from gpuplan.planner.requests.clusters import ClusterRequest
-from gpuplan.planner.requests.declaration import study
+from gpuplan.planner.requests.declaration import COST, JCT, WORKLOAD, study
 from gpuplan.planner.requests.replays import PoliciesRequest
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     doing="replaying",
     compiles=True,
     has_timeline=True,
+    gpu_is_setting=True,
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "gpu_h": (WORKLOAD, "GPU-hours"),
+        "cost_usd": (COST, "cost"),
+        "mean_jct_s": (JCT, "mean JCT"),
+        "p95_jct_s": (JCT, "P95 JCT"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class SimulateRequest(PoliciesRequest):

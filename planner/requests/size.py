@@ -14,7 +14,7 @@ from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.commitments import CommitmentRequest
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import COST, OF_COMMITMENTS, WORKLOAD, StudyRequest, study
 from gpuplan.planner.requests.replays import ReplayRequest
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.size_texts import (
@@ -48,6 +48,16 @@ def level_of(ci: float) -> float | None:
     example="gpuplan size trace.parquet --target 'p95_wait <= 10m' --price 1.29",
     doing="replaying",
     compiles=True,
+    usual_for=OF_COMMITMENTS,
+    report_place=2,
+    own_prices=("commit", "on_demand"),
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "gpus": (COST, "GPUs needed"),
+        "usd_per_month": (COST, "monthly cost"),
+        "commitment.committed_gpus": (COST, "GPUs to commit to"),
+        "commitment.usd_per_month": (COST, "monthly cost with a commitment"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class SizeRequest(StudyRequest):

@@ -13,7 +13,14 @@ from gpuplan.planner.engine import THREADS, Engine
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.requests.clusters import METAVAR, ClusterSize, read_size
 from gpuplan.planner.requests.compare import ComparedParameters
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import (
+    COST,
+    JCT,
+    OF_SERVERLESS_LOG,
+    WORKLOAD,
+    StudyRequest,
+    study,
+)
 from gpuplan.planner.requests.replays import (
     REPLAYED_PRICES,
     STATED_PRICES,
@@ -71,6 +78,15 @@ def rules_in_order(rules: Sequence[Rule]) -> list[str]:
     doing="replaying",
     compiles=True,
     has_timeline=True,
+    usual_for=OF_SERVERLESS_LOG,
+    report_place=4,
+    gpu_is_setting=True,
+    compared={
+        "jobs": (WORKLOAD, "jobs"),
+        "serverless_only.cost_usd": (WORKLOAD, "cost on serverless GPUs alone"),
+        "recommended.cost_usd": (COST, "recommended cost"),
+        "recommended.mean_jct_s": (JCT, "mean JCT as recommended"),
+    },
 )
 @dataclass(frozen=True, slots=True)
 class SweepRequest(StudyRequest):

@@ -13,7 +13,7 @@ from gpuplan.analysis.base.option import Group, Opt
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.price_request import PriceRequest
-from gpuplan.planner.requests.declaration import StudyRequest, study
+from gpuplan.planner.requests.declaration import OF_USED_GPUS, StudyRequest, study
 from gpuplan.planner.requests.delays import replayed_policy
 from gpuplan.planner.requests.shapes import read_shape
 from gpuplan.planner.requests.site_request import read_site, selected_at_site
@@ -63,6 +63,7 @@ def memory_texts(memories: Mapping[str, float]) -> list[str]:
     example="gpuplan waste sacct.txt --price 1.29 --twin twin.toml",
     doing="replaying",
     compiles=True,
+    usual_for=OF_USED_GPUS,
 )
 @dataclass(frozen=True, slots=True)
 class WasteRequest(StudyRequest):
