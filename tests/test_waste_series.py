@@ -3,12 +3,14 @@
 import gzip
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import polars as pl
 import pytest
+from support_ingest import ingest_text
 from support_metrics import (
     ENGINE,
     FB,
@@ -24,6 +26,9 @@ from support_metrics import (
     trace,
 )
 from support_sitelab import DUMPS, SITELAB
+from support_slurm import HEADER
+from support_slurm import at as slurm_at
+from support_slurm import log as slurm_log
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
@@ -56,6 +61,30 @@ def told(summary):
 
 
 DAY = trace(("1", "n1", 0, 10 * HOUR, 2.0))
+
+
+def test_each_run_of_a_requeued_job_is_joined_on_its_own_nodes(tmp_path):
+    """Two GPUs idle for 4 hours on n1, and after the loss of n1 work for 4 hours on n2."""
+    begin = round(datetime(2026, 1, 10, 8, tzinfo=UTC).timestamp()) - T0
+    hours = {"Elapsed": "04:00:00", "AllocTRES": "gres/gpu=2", "Start": slurm_at(8)}
+    text = slurm_log(
+        {**hours, "State": "NODE_FAIL", "End": slurm_at(12), "NodeList": "n1"},
+        {**hours, "Submit": slurm_at(12), "Start": slurm_at(13), "End": slurm_at(17),
+         "NodeList": "n2"},
+        header=f"{HEADER}|NodeList",
+    )  # fmt: skip
+    jobs, *_ = ingest_text(tmp_path, text)
+    path = tmp_path / "requeued.parquet"
+    jobs.write_parquet(path)
+    requeued = read_trace(path, columns=waste_series.COLUMNS, optional=waste_series.OPTIONAL)
+    idle = every(STEP, begin, begin + 4 * HOUR, 0)
+    works = every(STEP, begin + 5 * HOUR, begin + 9 * HOUR, 0.8)
+    used = [(ENGINE, "n1", idle), (ENGINE, "n2", works)]
+    metrics = answer(*(series(name, node, gpu, points) for name, node, points in used
+                       for gpu in (0, 1)))  # fmt: skip
+    job = only(summary_of(tmp_path, requeued, metrics))
+    assert (job["covered_gpu_h"], job["never_used_gpu_h"]) == (16, 8)
+    assert job["gpu_util_mean"] == pytest.approx(40)
 
 
 def test_a_job_worked_by_hand(tmp_path):

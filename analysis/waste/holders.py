@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 
 import numpy as np
+import polars as pl
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray
+from gpuplan.analysis.job_table.schema import RUNS
 from gpuplan.analysis.metrics.samples import MetricSeries
+from gpuplan.analysis.trace.trace import Trace
 
 BUSY_MIB = 256.0
 """Memory in use above which some job holds a GPU; drivers alone use less."""
@@ -51,6 +54,31 @@ class NodeRuns:
     start_s: IntArray
     end_s: IntArray
     gpus: IntArray
+
+
+def node_lists(log: Trace, job: IntArray, first: IntArray, count: IntArray) -> list[str | None]:
+    """Return the nodes of each run; None where the log does not tell them.
+
+    Args:
+        job: place of the job of each run, the runs of a job in a row.
+        first, count: where the runs of each job begin, and how many it has.
+    """
+    lists: list[str | None] = [None] * job.size
+    if "node_list" not in log.jobs.columns:
+        return lists
+    of_jobs = log.jobs["node_list"].gather(job[first]).to_list()
+    started: list[list[str | None] | None] = [None] * len(of_jobs)
+    if RUNS in log.jobs.columns:
+        run = pl.element().struct
+        of_runs = pl.col(RUNS).list.eval(
+            pl.element().filter(run.field("start").is_not_null()).struct.field("node_list")
+        )
+        started = log.jobs[job[first]].select(of_runs).to_series().to_list()
+    for begin, several, of_job, of_its_runs in zip(first, count, of_jobs, started, strict=True):
+        lists[begin] = of_job
+        if several > 1 and of_its_runs is not None and len(of_its_runs) == several:
+            lists[begin : begin + several] = of_its_runs
+    return lists
 
 
 @dataclass(frozen=True, slots=True)

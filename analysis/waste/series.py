@@ -19,6 +19,7 @@ from gpuplan.analysis.base.time_units import HOUR_S, MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.gpu_names import is_known_gpu, same_gpu
 from gpuplan.analysis.job_table.notation import hosts_of
+from gpuplan.analysis.job_table.schema import RUNS
 from gpuplan.analysis.metrics.nvidia_smi import NO_NUMBER
 from gpuplan.analysis.metrics.prometheus import HINT, NAMELESS, UNLABELED
 from gpuplan.analysis.metrics.registry import read_samples
@@ -35,12 +36,12 @@ from gpuplan.analysis.reading.source import SourceStream
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.clocks import ClockCheck, ClockDifference
-from gpuplan.analysis.waste.holders import NodeRuns, busy_times, held_gpus
+from gpuplan.analysis.waste.holders import NodeRuns, busy_times, held_gpus, node_lists
 from gpuplan.analysis.waste.job_sums import GpuSeries, JobSums
 from gpuplan.analysis.waste.kinds import COLUMNS as KIND_COLUMNS
 
 COLUMNS = KIND_COLUMNS
-OPTIONAL = ("node_list", "gpu_type")
+OPTIONAL = ("node_list", RUNS, "gpu_type")
 """Columns of a trace that `read_metrics` reads; the latter where the trace has them."""
 
 UNCLEAR = (
@@ -117,8 +118,8 @@ def read_metrics(paths: Sequence[Path], log: Trace) -> MetricSummary:
     """Read series of metrics and join them to the jobs of a log.
 
     A series belongs to the job that a label names, else to the jobs that ran on its node at the
-    time: see `gpuplan.analysis.waste.holders`. Of a requeued job only the first run is joined, as
-    the log tells its nodes alone.
+    time: see `gpuplan.analysis.waste.holders`. Each run of a requeued job is joined on nodes of its
+    own, where the trace has its `RUNS`; else the first one alone.
 
     Args:
         paths: files, folders or archives, of formats that may differ.
@@ -312,12 +313,12 @@ def _why_nothing_joins(
 
 @dataclass(frozen=True, slots=True)
 class LogRuns:
-    """The first runs of the jobs of a log, by node and by id.
+    """The runs of the jobs of a log, by node and by id.
 
     Attributes:
         nodes: nodes of the log.
         by_node: node -> its runs, by start.
-        by_job: id of a job -> its run.
+        by_job: id of a job -> its runs.
     """
 
     nodes: frozenset[str]
@@ -326,28 +327,31 @@ class LogRuns:
 
     @classmethod
     def of(cls, log: Trace) -> LogRuns:
-        """Return the runs of a log."""
+        """Return the runs of a log, each of a requeued job on nodes of its own."""
         runs = log.arrays().runs()
-        first = np.unique(runs.job, return_index=True)[1]
-        job, gpus = runs.job[first], runs.gpus[first]
-        start_s, end_s = (np.rint(t[first] / MICROS).astype(np.int64)
-                          for t in (runs.start_us, runs.end_us))  # fmt: skip
-        names = log.jobs["job_id"].gather(job).to_list()
+        job, gpus = runs.job, runs.gpus
+        start_s, end_s = (np.rint(time_us / MICROS).astype(np.int64)
+                          for time_us in (runs.start_us, runs.end_us))  # fmt: skip
         whole_gpus = np.maximum(np.rint(gpus), 1).astype(np.int64)
+        columns = (job, start_s, end_s, whole_gpus)
+        jobs, first, count = np.unique(job, return_index=True, return_counts=True)
         by_job = {
-            name: NodeRuns(*(column[i : i + 1] for column in (job, start_s, end_s, whole_gpus)))
-            for i, name in enumerate(names)
+            name: NodeRuns(*(column[begin : begin + several] for column in columns))
+            for name, begin, several in zip(
+                log.jobs["job_id"].gather(jobs).to_list(), first, count, strict=True
+            )
         }
         rows: dict[str, list[int]] = {}
         per_node = np.zeros(job.size, np.int64)
-        if "node_list" in log.jobs.columns:
-            hosts = {text: hosts_of(text) for text in log.jobs["node_list"].unique().to_list()}
-            for i, text in enumerate(log.jobs["node_list"].gather(job).to_list()):
-                nodes = hosts[text]
-                if nodes and gpus[i] >= len(nodes) and gpus[i] % len(nodes) == 0:
-                    per_node[i] = int(gpus[i]) // len(nodes)
-                    for node in nodes:
-                        rows.setdefault(node, []).append(i)
+        hosts: dict[str | None, tuple[str, ...]] = {}
+        for i, text in enumerate(node_lists(log, job, first, count)):
+            if text not in hosts:
+                hosts[text] = tuple(hosts_of(text))
+            nodes = hosts[text]
+            if nodes and gpus[i] >= len(nodes) and gpus[i] % len(nodes) == 0:
+                per_node[i] = int(gpus[i]) // len(nodes)
+                for node in nodes:
+                    rows.setdefault(node, []).append(i)
         by_node = {}
         for node, places in rows.items():
             at = np.array(places)
