@@ -115,7 +115,7 @@ def _pool(text: str) -> GpuPool:
     digits = [part for part in (match["first"], match["second"]) if part]
     numbers = [int(part[-10:]) for part in digits]
     if any(len(part) > 9 for part in digits) or 0 in numbers:
-        raise ValueError(f"needs whole numbers of 1 to {MOST_GPUS:,}, got {text.strip()!r}")
+        raise ValueError(f"each number must be from 1 to {MOST_GPUS:,}, got {text.strip()!r}")
     gpu_type = match["type"].strip() if match["type"] else None
     if not match["first"]:
         return GpuPool(None, numbers[0], gpu_type)

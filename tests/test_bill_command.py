@@ -234,9 +234,9 @@ def test_jobs_without_a_type_are_of_type_unknown(gpuplan, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--by", "group,group"), "expected one column, or two others"),
+        (("--by", "group,group"), "expected one column or two different ones"),
         (("--by", "submit_time"), "submit_time is measured of each job, and no label"),
-        (("--months", "2024-03,2024-03"), "expected one month, or two others"),
+        (("--months", "2024-03,2024-03"), "expected one month or two different ones"),
     ],
 )
 def test_splits_and_months_that_are_none(gpuplan, two_groups, words, said):

@@ -117,7 +117,7 @@ def test_pareto_rents_whole_nodes_up_to_the_limit(gpuplan, trace, given, rented)
         (["--cluster", "8x4", "--max-gpus", "9"], "--cluster 8x4 and --max-gpus 9"),
         (["--cluster", "T4=8x4,A100=8"], "next: --cluster 8x4"),
         (["--cluster", "T4=8x4"], "T4 is not a GPU to plan for"),
-        (["--cluster", "0"], "--cluster '0': needs whole numbers"),
+        (["--cluster", "0"], "--cluster '0': each number must be from 1 to"),
         (["--cluster", "x4", "--no-replay"], "--cluster needs the replay"),
         (["--node-gpus", "4"], "next: --cluster x8"),
     ],
@@ -243,7 +243,7 @@ def test_a_scenario_has_one_key_for_all_studies(tmp_path, trace):
     ("keys", "said"),
     [
         ('cluster = "2x4"\ngpus = 8', "s.toml:6: [clouds] cluster and gpus: give one of the two"),
-        ("cluster = 0", "s.toml:5: --set cluster '0': needs whole numbers"),
+        ("cluster = 0", "s.toml:5: --set cluster '0': each number must be from 1 to"),
         ('cluster = "A=4,B=4"', "takes one GPU type"),
         ("gpus_per_node = 4", "s.toml:5: [clouds] no key 'gpus_per_node'\n  next: --cluster 4x4"),
     ],

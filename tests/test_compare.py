@@ -193,7 +193,7 @@ def test_gpus_mean_the_same_to_simulate_and_compare(gpuplan, lab, policy):
         (["fifo:"], [], "'fifo:': expected fifo or fifo:key=value"),
         (["allpass", "hpa"], ["treshold_s=5"], "did you mean threshold_s?"),
         (["allpass"], ["capacity"], "expected key=value or policy.key=value"),
-        (["allpass"], ["hpa.capacity=4"], "hpa is not compared"),
+        (["allpass"], ["hpa.capacity=4"], "hpa is not one of the policies compared"),
         (["hpa"], ["hpa.threshold_s=4"], "no setting 'threshold_s'"),
         (["fixed:threshold_s=soon"], [], "threshold_s 'soon': expected a duration"),
     ],

@@ -211,7 +211,7 @@ def test_options_that_a_format_does_not_read_are_refused(gpuplan, tmp_path, name
     if options[1] == "nodes.json":
         options = (options[0], tmp_path / "nodes.json")
     code, _, err = gpuplan("ingest", path, "-o", tmp_path / "t.parquet", *options)
-    assert code == 2 and f"{options[0]}: says nothing of {name} logs; leave it out" in err
+    assert code == 2 and f"{options[0]} does not apply to {name} logs; leave it out" in err
 
 
 @pytest.mark.parametrize("name", ["kube", "kueue", "kube_metrics"])

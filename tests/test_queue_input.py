@@ -113,7 +113,7 @@ def test_a_bare_limit_names_both_readings(gpuplan, tmp_path):
     log = write_log(tmp_path / "log.txt", past_jobs(AT))
     code, _, err = gpuplan("eta", log, "--twin", twin, "--gpus", "4", "--limit", "24")
     assert code == 2
-    assert "24h? Slurm reads 24 as minutes: 24min" in err
+    assert "write 24h for hours, 24min for minutes" in err
 
 
 def forecast(gpuplan, tmp_path, queue, until=AT):

@@ -39,7 +39,7 @@ def check_choices(used: Sequence[LogFormat], choices: IngestOptions) -> None:
     for name, option in KUBERNETES.items():
         is_set = getattr(choices.kubernetes, name) != getattr(unset, name)
         if is_set and name not in read and any(of.open_all is not None for of in used):
-            raise UsageError(f"{option}: says nothing of {names} logs; leave it out")
+            raise UsageError(f"{option} does not apply to {names} logs; leave it out")
     if choices.kubernetes != unset and not any(of.open_all is not None for of in used):
         raise UsageError(
             "--gpu-resource, --user-label, --node-types, --include-cpu, --gang and --metric are "

@@ -73,7 +73,11 @@ def read_time(text: str, option: str, least: int = 1) -> int:
         seconds = None
     if seconds is None or not least <= seconds <= CENTURY_S:
         has_no_unit = WHOLE.fullmatch(text) is not None and int(text) > 0
-        doubt = f"; {text}h? Slurm reads {text} as minutes: {text}min" if has_no_unit else ""
+        doubt = (
+            f"; write {text}h for hours, {text}min for minutes (as Slurm reads {text})"
+            if has_no_unit
+            else ""
+        )
         raise UsageError(
             f"{option} {text!r}: expected a time with its unit, such as 90min, 36h, 1d or "
             f"1-12:00:00{doubt}"

@@ -174,7 +174,7 @@ class BillRequest(StudyRequest):
         columns = tuple(name.strip() for name in self.by.split(","))
         if not all(columns) or len(columns) > 2 or len(set(columns)) < len(columns):
             raise UsageError(
-                f"--by {self.by}: expected one column, or two others, such as group,type"
+                f"--by {self.by}: expected one column or two different ones, such as group,type"
             )
         measured = [name for name in columns if name in NO_LABELS]
         if measured:
@@ -192,7 +192,7 @@ class BillRequest(StudyRequest):
         are_months = all(MONTH.fullmatch(name) for name in names)
         if not are_months or len(names) > 2 or len(set(names)) < len(names):
             raise UsageError(
-                f"--months {self.months}: expected one month, or two others, such as "
+                f"--months {self.months}: expected one month or two different ones, such as "
                 "2026-03,2026-04"
             )
         return names

@@ -123,7 +123,7 @@ def read_specs(
         _check_setting(text, policy_of)
     for text in owned:
         if stands_for.get(_owner(text), _owner(text)) not in names.values():
-            raise UsageError(f"--set {text!r}: {_owner(text)} is not compared")
+            raise UsageError(f"--set {text!r}: {_owner(text)} is not one of the policies compared")
     _check_size(size, shared, names, policy_of)
     specs = []
     for text, policy in policy_of.items():

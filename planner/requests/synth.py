@@ -134,9 +134,9 @@ class SynthRequest(StudyRequest):
         if self.preset == SPOT_MIX:
             self._check_mix()
         elif self.jobs is None:
-            raise UsageError("--jobs: needed, the number of jobs")
+            raise UsageError("--jobs is required: the number of jobs to make")
         elif self.spot_load is not None:
-            raise UsageError(f"--spot-load: is for --preset {SPOT_MIX}")
+            raise UsageError(f"--spot-load works only with --preset {SPOT_MIX}")
 
     def _check_mix(self) -> None:
         """Raise `UsageError` for what the preset of spot jobs does not take."""
