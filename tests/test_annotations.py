@@ -132,3 +132,18 @@ def test_a_report_tells_the_service_once(gpuplan, trace, tmp_path, monkeypatch):
         summary.read_text(encoding="utf-8").rstrip()
         == (made / "report.md").read_text(encoding="utf-8").rstrip()
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("o'brien", "o'brien"), ("a,b::c", "a,b::c"), ("x%\n::error::y", "x%25%0A::error::y")],
+)
+def test_the_title_of_a_command_holds_no_name_of_a_log(name, shown, capsys):
+    results = {"users": [{"name": name, "jobs": 3}]}
+    gates = check(results, [f"users[{name}].jobs > 1", f"users[{name}].hours > 1"])
+    announce(gates, lambda: pytest.fail("no summary is wanted"), environment=GITHUB)
+    told = capsys.readouterr().err
+    assert len(told.splitlines()) == 2
+    titles = re.findall(r"^::error title=([^:]*)::", told, re.MULTILINE)
+    assert titles == ["gpuplan gate failed", "gpuplan invalid gate"]
+    assert f"::users[{shown}].jobs > 1" in told
