@@ -1,6 +1,7 @@
 """Policies that lend GPUs as spot: small traces worked by hand, and laws."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import polars as pl
@@ -247,6 +248,19 @@ def test_nodes_of_many_gpus_are_no_hindrance(gpuplan, tmp_path):
     )  # one node for each job would be 20 million GPUs
     assert code == 0, err
     assert json.loads(out)["results"]["policies"][0]["gpus"] == 2 * 4096
+
+
+@pytest.mark.parametrize("cluster", ["10000000", "x8,10000000"])
+def test_memory_of_a_comparison_follows_the_jobs_and_not_the_gpus(gpuplan, tmp_path, cluster):
+    trace = write_trace(tmp_path / "t.parquet", [0, 10, 20], [100, 200, 300], [1.0, 2.0, 8.0])
+    words = ("--policy", "gfs", "--policy", "yarn-cs", "--cluster", cluster)
+    tracemalloc.start()
+    code, out, err = gpuplan("compare", trace, *words, *SPOT, "--output-format", "json")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert code == 0, err
+    assert json.loads(out)["results"]["policies"][-1]["gpus"] == 10_000_000
+    assert peak < 2**30  # 74.5 GiB where every GPU has its place
 
 
 def test_the_answer_is_short(gpuplan, busy):

@@ -169,3 +169,25 @@ def test_the_wheel_runs_the_demo(installed, tmp_path):
     assert "gpuplan pareto" in shown and "gpuplan sweep" in shown
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"seren.parquet", "workload.svg", "frontier.svg", "sweep.svg"} <= names
+
+
+def test_tested_versions_are_kept_for_every_package_and_are_allowed():
+    """constraints.txt, which the Makefile gives to each installation; ``make lock`` renews it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(one for extra in extras.values() for one in extra)]
+    kept = dict(re.findall(r"^([\w.-]+)==([\d.]+)", (ROOT / "constraints.txt").read_text(), re.M))
+    for requirement in wanted:
+        name, bounds = re.fullmatch(r"([\w-]+)(?:\[[\w,]+\])?(.*)", requirement).groups()
+        if name == "gpuplan":
+            continue
+        assert bounds.startswith(">="), f"{name} has no lower bound"
+        version = parts_of(kept[name])
+        for sign, bound in re.findall(r"(>=|<)([\d.]+)", bounds):
+            assert (version >= parts_of(bound)) is (sign == ">="), requirement
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "--constraint constraints.txt" in makefile and "--resolution lowest-direct" in makefile
+
+
+def parts_of(version: str) -> list[int]:
+    return [int(part) for part in version.split(".")]
