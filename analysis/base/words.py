@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isclose
 
 from gpuplan.analysis.base.errors import shortened
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
 
 MOST_OF_A_NAME = 40
 AN = ("a", "e", "i", "o", "u", "swf")
@@ -48,3 +49,10 @@ def price_text(usd: float, digits: int = 4) -> str:
     if isclose(rounded, round(rounded, 2)):
         return f"{rounded:,.2f}"
     return f"{rounded:,.{digits}g}"
+
+
+def length_words(seconds: float) -> str:
+    """Return a length of time as ``2 h`` under two days, else as ``4.2 days``."""
+    if seconds < 2 * DAY_S:
+        return f"{seconds / HOUR_S:.3g} h"
+    return f"{seconds / DAY_S:.2g} days"

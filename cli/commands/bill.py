@@ -10,6 +10,7 @@ from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables import bill_tables as tables
 from gpuplan.cli.tables import delay_tables as delays
 from gpuplan.cli.tables import invoice_tables as invoices
+from gpuplan.cli.tables.bill_parts import parts_table
 
 if TYPE_CHECKING:
     from gpuplan.planner.studies.bill import BillAnswer
@@ -26,8 +27,13 @@ def show(study: BillAnswer) -> StudyView:
     if len(results.months) > 1:
         answer = [tables.label_by_month_table(results)]
         more = [tables.label_by_month_table(results, is_full=True), *more]
+    if len(study.request.columns) > 1:
+        by_two = parts_table(results, period)
+        answer = [*answer, by_two] if len(results.months) > 1 else [by_two]
+        more = [parts_table(results, period, is_full=True), *more]
     if results.change is not UNSET:
-        headline = tables.change_headline(results.change, by)
+        billed_days = {name: study.part_of_month(name) for name in study.request.month_names()}
+        headline = tables.change_headline(results.change, by, billed_days)
         answer = [tables.change_table(results.change, by)]
         more = [*answer, *more]
     if len(results.gpu_types) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +117,7 @@ def types_table(results: BillResults, period: str = "") -> Table:
         Column("usd_per_gpu_h", "$ per GPU-hour", price_text),
         {
             "price_source": "price from",
-            "gpus": "GPUs" if has_cluster else "",
+            "gpus": ("GPUs at end" if _pools_change(results) else "GPUs") if has_cluster else "",
             "mean_gpus": "held, mean",
             "peak_gpus": "peak",
         },
@@ -271,10 +271,11 @@ def headline(results: BillResults, period: str) -> str:
         text += f"{_price_words(results)}: {held}, idle GPUs not counted."
     else:
         text += f" for {_paid_words(results, is_by_month=not period)}{_price_words(results)}."
+        which = "these" if _pools_change(results) else f"the {results.cluster_gpus:,}"
         text += (
-            f" {show_share(results.idle_usd_share or 0.0)} of it is idle (${idle:,.0f}): the "
-            f"{results.cluster_gpus:,} GPUs are idle {show_share(results.idle_share or 0.0)} of "
-            f"their hours. Jobs held {held}."
+            f" {show_share(results.idle_usd_share or 0.0)} of it is idle (${idle:,.0f}): {which} "
+            f"GPUs are idle {show_share(results.idle_share or 0.0)} of their hours. Jobs held "
+            f"{held}."
         )
     groups = [group for group in results.groups if not _is_idle(results, group.name)]
     total = sum(group.usd for group in groups)
@@ -294,8 +295,15 @@ def headline(results: BillResults, period: str) -> str:
     elif not period and len(results.months) == 1 and results.begin[:7] == results.months[0].name:
         month = results.months[0]
         part = f"the {show_duration(3600 * month.hours)} of the log in " if month.is_partial else ""
-        text += f" For {part}{month_words(month.name)} it is ${month.usd:,.2f}."
+        of_idle = f", ${month.idle_usd:,.2f} of it idle" if month.idle_usd else ""
+        text += f" For {part}{month_words(month.name)} it is ${month.usd:,.2f}{of_idle}."
     return text
+
+
+def _pools_change(results: BillResults) -> bool:
+    """Return whether other GPUs are owned and committed at the end than before."""
+    gpus, mean = results.cluster_gpus, results.mean_cluster_gpus
+    return gpus is not None and mean is not None and abs(mean - gpus) > 1e-6 * max(gpus, 1)
 
 
 def _held_words(results: BillResults, *, is_by_month: bool) -> str:
@@ -309,6 +317,10 @@ def _held_words(results: BillResults, *, is_by_month: bool) -> str:
 def _paid_words(results: BillResults, *, is_by_month: bool) -> str:
     """Return what a bill with owned or committed GPUs is for, in a month or in the period."""
     in_pools = f"{results.cluster_gpus:,} GPUs"
+    at_end = ""
+    if _pools_change(results):
+        in_pools = f"{show_number(results.mean_cluster_gpus or 0.0)} GPUs"
+        at_end = f" on average ({results.cluster_gpus:,} at the end)"
     above_h = sum(
         market.gpu_h
         for row in results.gpu_types
@@ -316,11 +328,11 @@ def _paid_words(results: BillResults, *, is_by_month: bool) -> str:
         if market.market not in (*POOLS, SPREAD)
     )
     if not above_h:
-        return in_pools
+        return f"{in_pools} owned or committed{at_end}" if at_end else in_pools
     if is_by_month:
         above_h *= MONTH_H * HOUR_S / results.window_s
     hours = f"{show_number(above_h)} GPU-hours{' a month' if is_by_month else ''}"
-    return f"{in_pools} owned or committed and {hours} above them"
+    return f"{in_pools} owned or committed{at_end} and {hours} above them"
 
 
 def _price_words(results: BillResults) -> str:
@@ -343,11 +355,25 @@ def _price_words(results: BillResults) -> str:
     return ""
 
 
-def change_headline(change: ChangeResults, by: str) -> str:
-    """Return by how much the bill changed, why, and whose it is."""
+def change_headline(
+    change: ChangeResults, by: str, billed_days: Mapping[str, str] | None = None
+) -> str:
+    """Return by how much the bill changed, why, and whose it is.
+
+    Args:
+        change: between two periods.
+        by: what the bill is split by.
+        billed_days: month -> how much of it is billed, in words; empty for a whole one.
+    """
+    days_of = billed_days or {}
+    before, after = (
+        f"{name} ({days})" if (days := days_of.get(name)) else name
+        for name in (change.before, change.after)
+    )
     growth = f" ({change.usd / change.before_usd:+.1%})" if change.before_usd else ""
     is_of_months = len(change.before) == len(change.after) == len("2026-03")
     length = "days in the month" if is_of_months else "length of the period"
+    length = "days billed" if any(days_of.values()) else length
     word = "more" if change.usd >= 0 else "less"
     parts = {
         "prices": change.price_usd,
@@ -361,8 +387,8 @@ def change_headline(change: ChangeResults, by: str) -> str:
         f"{name} {show_change_usd(parts[name])}" for name in largest if abs(parts[name]) >= 0.005
     )
     text = (
-        f"{change.after} cost ${change.after_usd:,.2f}, ${abs(change.usd):,.2f} {word} than "
-        f"{change.before}{growth}: {why}."
+        f"{after} cost ${change.after_usd:,.2f}, ${abs(change.usd):,.2f} {word} than "
+        f"{before}{growth}: {why}."
     )
     top = change.groups[0] if change.groups else None
     if top is not None and len(change.groups) > 1:

@@ -167,10 +167,11 @@ def _commitment(results: SizeResults, plan: CommitmentResult) -> str:
             if abs(saved) < SAME
             else f", {saved:.0%} less than all on demand"
         )
+    peak = plan.on_demand_peak_gpus
+    rent = f"rent up to {peak:,} on demand" if peak else "rent none"
     return (
-        f"If no job may wait, commit to {_gpus(results, plan)} and rent up to "
-        f"{plan.on_demand_peak_gpus:,} on demand: {usd} a month{those}{less}"
-        f"{_applies_from(results)}."
+        f"If no job may wait, commit to {_gpus(results, plan)} and {rent}: {usd} a month{those}"
+        f"{less}{_applies_from(results)}."
     )
 
 

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from gpuplan.analysis.base.plain import fields_of
+from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.units import show_about_usd, show_share, significant
 from gpuplan.cli.tables.bill_tables import SMALL, TOTAL, show_whole_usd
@@ -16,6 +17,8 @@ from gpuplan.planner.money.spend_request import SPEND_MODELS
 
 MOST_MONTHS = 3
 """Months ahead in the answer."""
+LEAST_TESTED = 3
+"""Past forecasts under which their error is told to be little known."""
 LEAST_ON_A_SIDE = 4
 """Past forecasts from which on it is told that they were nearly all too low, or too high."""
 FEW_OF = 6
@@ -31,10 +34,22 @@ def spend_headline(results: SpendResults) -> str:
         f"{first.month} will cost about {show_about_usd(first.usd)} "
         f"({results.level:.0%} interval {low} to {high})"
     )
+    is_over = (first.so_far_usd or 0.0) > first.usd
+    if is_over:
+        text = (
+            f"{first.month} has cost ${first.so_far_usd:,.0f} already, more than the "
+            f"{show_about_usd(first.usd)} ({results.level:.0%} interval {low} to {high}) that the "
+            "forecast has for the whole month: use is no longer as in the months before"
+        )
     if len(results.totals) > 1:
-        total = show_about_usd(results.usd)
-        text += f", and the {len(results.totals)} months to {last.month} about {total}"
-    if first.so_far_usd:
+        whole = show_about_usd(results.usd)
+        months = f"the {len(results.totals)} months to {last.month}"
+        text += (
+            f". The {whole} that it has for {months} is too low then"
+            if is_over
+            else f", and {months} about {whole}"
+        )
+    if first.so_far_usd and not is_over:
         text += f". ${first.so_far_usd:,.0f} of {first.month} is billed already"
     text += f". {_tested(results)}"
     if first.paid_usd:
@@ -55,7 +70,10 @@ def _tested(results: SpendResults) -> str:
     share = chosen.mean_absolute_error_share
     part = "" if share is None else f" ({show_share(share)})"
     error = show_about_usd(chosen.mean_absolute_error_usd)
-    text = f"{model} was off by {error} a month{part} in {tested} past forecasts{_best(results)}."
+    count = counted(tested, "past forecast")
+    text = f"{model} was off by {error} a month{part} in {count}{_best(results)}."
+    if tested < LEAST_TESTED:
+        text += " So few tell little of its error, and the interval may be too narrow."
     return f"{text}{_side(results)}"
 
 
@@ -193,7 +211,7 @@ def models_table(results: SpendResults) -> Table:
 
     tested = len([row for row in results.backtest if row.model == results.model])
     return table(
-        f"Models, with the mean absolute error of {tested} past forecasts ($ a month)"
+        f"Models, with the mean absolute error of {counted(tested, 'past forecast')} ($ a month)"
         if tested
         else "Models, not tested",
         results.models,

@@ -39,7 +39,8 @@ class BillGroup:
         usd_per_month: its part of the bill of a month.
         gpu_h: GPU-hours that it holds.
         jobs: that held GPUs.
-        mean_gpus: GPU-hours over the window.
+        mean_gpus: GPU-hours over the window; of ``(idle)`` owned and committed GPUs in the mean,
+            less those of them in use.
         share: of the whole bill; null where that is 0.
         usd: its part of the bill.
         idle_usd, idle_usd_per_month: what of it pays for idle GPUs.
@@ -262,8 +263,8 @@ class BillResults:
         usd_per_month: the whole bill, scaled to a month of 730.5 hours.
         used_usd_per_month: of GPUs that jobs hold.
         idle_usd_per_month: of GPUs that are paid for and that nobody uses; null without such.
-        idle_share: share of the GPU-hours of owned and committed GPUs that nobody uses; null
-            without such.
+        idle_share: share of owned and committed GPUs that nobody uses, in the mean of the time that
+            ``usd_per_month`` is of; null without such.
         idle_usd_share: share of the bill that pays for them; null without such, or without a bill.
         usd: the whole bill.
         idle_usd: of it, that of GPUs that nobody uses; null without a pool.
@@ -274,6 +275,7 @@ class BillResults:
         gpu_h: GPU-hours that jobs hold.
         mean_gpus: GPU-hours over the window.
         cluster_gpus: GPUs owned and committed at the end; null without such.
+        mean_cluster_gpus: the same in the mean of the period; null without such.
         groups: the rows of the bill, idle GPUs last; they add up to it.
         gpu_types: the same by GPU type.
         months: the bill by month.
@@ -297,6 +299,7 @@ class BillResults:
     gpu_h: float
     mean_gpus: float
     cluster_gpus: int | None
+    mean_cluster_gpus: float | None
     groups: tuple[BillGroup, ...]
     gpu_types: tuple[BillType, ...]
     months: tuple[BillMonth, ...]

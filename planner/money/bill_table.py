@@ -36,7 +36,7 @@ from gpuplan.planner.money.bill_results import (
 )
 from gpuplan.planner.money.change import ComparedBill, change_results
 from gpuplan.planner.money.held_runs import EXACT_MONTH_US, BilledRuns, Months
-from gpuplan.planner.money.ledger import Ledger
+from gpuplan.planner.money.ledger import Ledger, LedgerCell
 
 FEW_MONTHS = 3
 """Months that a log of one month has, with the tails of its jobs."""
@@ -88,6 +88,11 @@ class BilledPeriod:
         return self.period_us if self.chosen else end - begin
 
     @property
+    def paid_us(self) -> int:
+        """Length of the time in which pools are paid for."""
+        return self.window_us if self.is_cluster else self.period_us
+
+    @property
     def last_us(self) -> int:
         """The last microsecond in which pools are paid for."""
         end = int(self.months.edges_us[self.places[-1] + 1])
@@ -116,12 +121,13 @@ def bill_results(bill: BilledPeriod) -> BillResults:
     places = set(bill.places)
     in_pools = [cell for cell in in_pools if cell.period in places]
     pool_h = sum((cell.gpu_h for cell in in_pools), ZERO)
-    idle_h = sum((cell.gpu_h for cell in in_pools if cell.label is None), ZERO)
+    idle_gpus = sum(_idle_gpus(bill, in_pools).values(), ZERO)
+    paid_gpus = pool_h * HOUR_US / bill.paid_us
     return BillResults(
         usd_per_month=month_cents / 100,
         used_usd_per_month=(month_cents - idle) / 100,
         idle_usd_per_month=idle / 100 if has_pools else None,
-        idle_share=float(idle_h / pool_h) if pool_h else None,
+        idle_share=float(idle_gpus / paid_gpus) if pool_h else None,
         idle_usd_share=idle / month_cents if has_pools and month_cents else None,
         usd=total_cents(cells) / 100,
         idle_usd=_idle_cents(cells) / 100 if has_pools else None,
@@ -133,7 +139,8 @@ def bill_results(bill: BilledPeriod) -> BillResults:
         gpu_h=gpu_h,
         mean_gpus=gpu_h / window_h,
         cluster_gpus=sum(_gpus_at_end(bill).values()) if has_pools else None,
-        groups=tuple(_groups(bill, month, month_cents, window_h)),
+        mean_cluster_gpus=float(paid_gpus) if has_pools else None,
+        groups=tuple(_groups(bill, month, month_cents, window_h, in_pools)),
         gpu_types=tuple(_types(bill, month, window_h)),
         months=tuple(month_rows(bill)),
         uses=tuple(_uses(bill)),
@@ -160,8 +167,7 @@ def _month_cents(bill: BilledPeriod) -> MonthCents:
     and committed are paid for in the whole period, those of a cluster while the log lasts.
     """
     use = EXACT_MONTH_US / bill.window_us
-    pool_months = use if bill.is_cluster else EXACT_MONTH_US / bill.period_us
-    usd = month_usd(bill.cells, use, pool_months)
+    usd = month_usd(bill.cells, use, EXACT_MONTH_US / bill.paid_us)
     rows = {name: list(keys) for name, keys in groupby(sorted(usd), key=lambda key: key[0])}
     sums = [sum((usd[key] for key in keys), ZERO) for keys in rows.values()]
     in_rows = split_cents(whole_cents(sum(sums, ZERO)), sums)
@@ -172,22 +178,54 @@ def _month_cents(bill: BilledPeriod) -> MonthCents:
     return cents
 
 
+def _idle_gpus(bill: BilledPeriod, in_pools: Sequence[LedgerCell]) -> dict[str, Fraction]:
+    """Return the mean of owned and committed GPUs that nobody uses, by GPU type.
+
+    As in `_month_cents`, use counts from the first submission to the last instant, and pools in the
+    whole period: the hours of its first and last day without a log are neither.
+    """
+    gpus = {}
+    for place in {cell.gpu_type for cell in in_pools}:
+        cells = [cell for cell in in_pools if cell.gpu_type == place]
+        paid_h = sum((cell.gpu_h for cell in cells), ZERO)
+        used_h = sum((cell.gpu_h for cell in cells if cell.label is not None), ZERO)
+        mean = paid_h * HOUR_US / bill.paid_us - used_h * HOUR_US / bill.window_us
+        gpus[bill.ledger.gpu_types[place]] = max(ZERO, mean)
+    return gpus
+
+
 def _groups(
-    bill: BilledPeriod, month: MonthCents, month_cents: int, window_h: float
+    bill: BilledPeriod,
+    month: MonthCents,
+    month_cents: int,
+    window_h: float,
+    in_pools: Sequence[LedgerCell],
 ) -> list[BillGroup]:
+    idle_h: dict[str, Fraction] = defaultdict(Fraction)
+    for cell in in_pools:
+        if cell.label is None:
+            idle_h[bill.ledger.gpu_types[cell.gpu_type]] += cell.gpu_h
+    gpus_of_h = {
+        gpu_type: gpus / idle_h[gpu_type]
+        for gpu_type, gpus in _idle_gpus(bill, in_pools).items()
+        if idle_h[gpu_type]
+    }
     jobs: dict[str, int] = defaultdict(int)
     for (name, _), count in zip(bill.runs.labels, bill.runs.jobs.tolist(), strict=True):
         jobs[name] += count
     rows, paid = [], _sums(month, 0)
     for name, cells in grouped(bill.cells, lambda cell: cell.name).items():
         in_month, gpu_h = paid[name, False] + paid[name, True], float(total_h(cells))
+        mean_gpus = gpu_h / window_h
+        if name == IDLE:
+            mean_gpus = float(sum((cell.gpu_h * gpus_of_h[cell.gpu_type] for cell in cells), ZERO))
         rows.append(
             BillGroup(
                 name=name,
                 usd_per_month=in_month / 100,
                 gpu_h=gpu_h,
                 jobs=0 if name == IDLE else jobs[name],
-                mean_gpus=gpu_h / window_h,
+                mean_gpus=mean_gpus,
                 share=in_month / month_cents if month_cents else None,
                 usd=total_cents(cells) / 100,
                 idle_usd=_idle_cents(cells) / 100,

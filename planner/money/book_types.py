@@ -106,8 +106,31 @@ def pool_notes(
     if not book.pools:
         return []
     return [
-        "all GPUs owned or committed are billed, also those that the selected jobs cannot use; "
-        "without --where and --sample idle is what no job used"
+        "all GPUs owned or committed are billed, also those that the selected jobs cannot use, and "
+        "no other job uses them here: the part of these jobs in the bill of all is their row "
+        "without --where and --sample"
+    ]
+
+
+def shared_pool_notes(
+    book: Contracts, log_types: Sequence[str | None], jobs: Selection
+) -> list[str]:
+    """Return that owned and committed GPUs are taken for those of the selected jobs alone.
+
+    Args:
+        book: the price book.
+        log_types: GPU types of the selected jobs.
+        jobs: which jobs are selected.
+    """
+    if jobs.where is None and jobs.sample is None:
+        return []
+    means = match_types(book.gpu_types, [name or UNNAMED for name in log_types], book.option)
+    types = dict.fromkeys(p.gpu_type for p in book.pools if p.gpu_type in means.values())
+    if not types:
+        return []
+    return [
+        f"the selected jobs are taken to have all {listed([*types], 6)} owned or committed to "
+        "themselves; where other jobs use these too, decide on the whole log"
     ]
 
 

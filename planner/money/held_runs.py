@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calendar import month_name
+from calendar import month_name, monthrange
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
@@ -221,6 +221,13 @@ def month_words(name: str) -> str:
     """Return ``January 2026`` for ``2026-01``; other names as they are."""
     year, _, month = name.partition("-")
     return f"{month_name[int(month)]} {year}" if month else name
+
+
+def days_of_month(name: str, hours: float) -> str:
+    """Return ``14 of 31 days`` for 336 hours of ``2026-03``."""
+    year, _, month = name.partition("-")
+    whole = monthrange(int(year), int(month))[1]
+    return f"{round(hours / 24, 1):g} of {whole} days"
 
 
 def months_without_dates(period_us: tuple[int, int]) -> Months:

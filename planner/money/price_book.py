@@ -172,6 +172,11 @@ class Prices:
         usd_first = dated[0].usd_per_gpu_h if dated else Fraction(str(price.usd_per_gpu_h))
         return (DatedPrice(named, ON_DEMAND, usd_first), *dated[1:])
 
+    def table_begins_us(self, gpu_type: str | None) -> int | None:
+        """Return when the prices of a type in the table begin; None where it has no history."""
+        steps = self._table_steps(self._named(gpu_type))
+        return steps[0].from_us if steps else None
+
     def is_flat(self, gpu_types: Iterable[str | None]) -> bool:
         """Whether each of these types has one price for all time, and no GPUs are paid for idle."""
         if not self.book.is_flat:

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, MONTH_H
+from gpuplan.analysis.base.words import length_words
 from gpuplan.analysis.characterize.capacity import NODES, time_above
 from gpuplan.analysis.characterize.today import COLUMNS
 from gpuplan.analysis.history.jobs import BY, PeriodUs
@@ -35,6 +36,7 @@ from gpuplan.planner.money.held_runs import (
     BilledRuns,
     Months,
     billed_runs,
+    days_of_month,
     month_words,
     months_of,
     months_without_dates,
@@ -50,6 +52,7 @@ from gpuplan.planner.money.invoices import (
 )
 from gpuplan.planner.money.ledger import ledger
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.requests.bill import BillRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.bill_delays import (
@@ -75,11 +78,21 @@ class BillAnswer(Answer[BillRequest, BillStudyResults]):
     def period(self) -> str:
         """The begin and the end of a period asked for, in words; empty without one."""
         if self.request.months is not None:
-            return f"in {' and '.join(month_words(name) for name in self.request.month_names())}"
+            return f"in {' and '.join(map(self._month, self.request.month_names()))}"
         if self.period_us is None:
             return ""
         begin, end = (written(edge).removesuffix(" 00:00:00") for edge in self.period_us)
         return f"from {begin} to {end}"
+
+    def _month(self, name: str) -> str:
+        """Return a month in words, and how much of it is billed where that is a part."""
+        part = self.part_of_month(name)
+        return f"{month_words(name)} ({part})" if part else month_words(name)
+
+    def part_of_month(self, name: str) -> str:
+        """Return ``14 of 31 days`` where the log has a part of a month; empty for a whole one."""
+        month = next(month for month in self.results.months if month.name == name)
+        return days_of_month(name, month.hours) if month.is_partial else ""
 
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as FOCUS."""
@@ -325,6 +338,7 @@ def _warnings(
     notes = [
         *trace.notes,
         *prices.unmatched_note([row.gpu_type for row in results.gpu_types]),
+        *price_time_notes(trace, prices, runs.used_types),
         *request.jobs.submission_notes,
         *_unused_notes(request, prices, runs.runs.gpu_types),
     ]
@@ -342,8 +356,8 @@ def _warnings(
     is_scaled = results.invoice is UNSET and request.months is None
     if is_scaled and results.window_s * MICROS < MONTH_H * HOUR_US / 4:
         notes.append(
-            f"the log covers {results.window_s * MICROS / HOUR_US / 24:.2g} days, and the bill of "
-            "a month assumes that the rest of the month is like them"
+            f"the log covers {length_words(results.window_s)}, and the bill of a month assumes "
+            "that the rest of the month is like them"
         )
     notes += runs.running_note
     return notes

@@ -30,6 +30,7 @@ from gpuplan.analysis.waits.results import WaitSummary
 from gpuplan.analysis.waits.spells import SITE
 from gpuplan.planner.money.bill_today import at_book, at_end, groups_at_book
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.money.trace_bill import (
     TraceCost,
     TracePrices,
@@ -189,6 +190,7 @@ def _alone(
             groups = groups_at_book(trace, groups, now, prices)
         types = trace.jobs["gpu_type"].cast(pl.String).unique().to_list()
         unmatched += prices.unmatched_note([name or UNNAMED for name in types])
+        unmatched += price_time_notes(trace, prices, types)
     return CharacterizeAnswer(
         request=request,
         results=CharacterizeResults(

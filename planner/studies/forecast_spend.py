@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
-from gpuplan.analysis.base.time_units import HOUR_US, time_of
+from gpuplan.analysis.base.time_units import HOUR_US, micros_of, time_of
 from gpuplan.analysis.base.words import counted, price_text
 from gpuplan.analysis.forecast.demand import is_series
 from gpuplan.analysis.job_table.gpu_names import match_types
@@ -33,6 +33,7 @@ from gpuplan.planner.money.held_runs import (
 )
 from gpuplan.planner.money.ledger import Ledger, ledger
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.money.spend.interval import LEVEL
 from gpuplan.planner.money.spend.models import (
     MODELS,
@@ -147,6 +148,7 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
     )
     notes = (
         *prices.unmatched_note(entries.gpu_types),
+        *price_time_notes(trace, prices, runs.used_types),
         *pool_notes(spending.prices, prices.book, runs.runs.gpu_types, request.jobs),
     )
     return Answer(
@@ -182,10 +184,11 @@ def _recorded_use(
 def _calendar(request: ForecastRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) -> Calendar:
     """Return the months of a log and those ahead. Raises `InputError` where none is whole."""
     is_dated = not trace.provenance.relative_time
-    if is_dated:
-        recorded = months_of(paid_period(trace, runs, zone), zone)
-    else:
-        recorded = months_without_dates(runs.window_us)
+    begin, end = paid_period(trace, runs, zone)
+    until = request.jobs.until
+    if until is not None and request.jobs.scale_interarrival == 1:  # no later job is known
+        end = min(end, max(micros_of(until), begin + 1))
+    recorded = months_of((begin, end), zone) if is_dated else months_without_dates((begin, end))
     whole_months = [place for place, is_part in enumerate(recorded.is_partial) if not is_part]
     if not whole_months:
         length = "calendar month" if is_dated else "730.5 hours"
@@ -243,7 +246,12 @@ def _warnings(
     use: RecordedUse,
     of_prices: Sequence[str],
 ) -> Iterator[str]:
-    yield from (*trace.notes, *of_prices, *request.jobs.submission_notes)
+    yield from (*trace.notes, *of_prices)
+    if request.jobs.since is not None:
+        yield (
+            "--since chooses jobs by submission: jobs already running then do not count, so the "
+            "months after it cost more than they show here"
+        )
     if request.by != ALL and all(name == NO_LABEL for name, _ in runs.labels):
         yield f"the log names no {request.by} for any job; choose another --by"
     yield from runs.running_note

@@ -27,6 +27,7 @@ from gpuplan.planner.frontier.uncertainty.confidence import confidence_of, sensi
 from gpuplan.planner.frontier.uncertainty.laws import laws_of
 from gpuplan.planner.money.bill_today import at_book, at_end, price_note
 from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis, pay_per_use, todays_basis
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.requests.site_request import KUBERNETES
@@ -133,6 +134,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     if request.prices.is_given and now is not None:
         hours = now.gpu_h_by_type()
         unmatched = prices.unmatched_note([*types.names, *hours])
+        unmatched += price_time_notes(trace, prices, hours)
         now = at_book(trace, now, prices)
         priced_at = price_note(prices, hours)
         price = types.plan_price(prices, hours)

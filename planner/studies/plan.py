@@ -10,6 +10,8 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H
 from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.planner.frontier.budget import parse_budgets
+from gpuplan.planner.money.book_types import shared_pool_notes
+from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.plan.assignment import AssignedJobs, assigned_jobs, shares_of
 from gpuplan.planner.plan.columns import RouteColumns, route_columns, unused_levers
 from gpuplan.planner.plan.confirmation import (
@@ -85,6 +87,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
     if older is not None and request.upkeep.keep is not None:
         check_same_types(older, request.upkeep.keep, jobs.gpu_type.unique().to_list())
     prices, offered, committed_today = markets_of(request, jobs)
+    gpu_types = [name or None for name in jobs.gpu_type.unique().sort().to_list()]
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
     records = [market.spot_record for market in offered.values() if market.spot_record]
@@ -128,6 +131,8 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
         ),
         warnings=(
             *trace.notes,
+            *price_time_notes(trace, prices, gpu_types),
+            *shared_pool_notes(prices.book, gpu_types, request.jobs),
             *((short,) if short and proof.holdout else ()),
             *dear_spot(columns),
             *long_terms(proof, jobs.window_s),

@@ -88,6 +88,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
     limited = limit_share(trace.submitted().jobs)
     pools, seen = pools_of(trace, terms)
     prices = read_size_prices(request, trace, pools)
+    of_prices = prices.notes(trace, pools)
     plans = prices.plans(pools)
     todays_usd = None
     if prices.is_priced and (prices.prices.book.pools or request.cluster is None):
@@ -118,7 +119,7 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         request=request,
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
-        warnings=tuple(_warnings(request, spec.policy, trace, answers, prices)),
+        warnings=(*_warnings(request, spec.policy, trace, answers, prices), *of_prices),
         notes=tuple(prices.left_out([pool.gpu_type for pool in pools])),
         lines=tuple(
             CommitmentLine(answer.plan.gpu_type, answer.plan.line())

@@ -7,23 +7,28 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
+from gpuplan.analysis.base.time_units import DAY_US, MICROS
 from gpuplan.analysis.base.time_zones import zone_named
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import length_words, listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, name_in
 from gpuplan.analysis.prices.contracts import OWNED, make_contracts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end
-from gpuplan.planner.money.book_types import unused_pools
+from gpuplan.planner.money.book_types import shared_pool_notes, unused_pools
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.held_runs import months_of, months_without_dates
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.studies.size_pool import ALL
+
+SHORT_LOG_US = 7 * DAY_US
+"""A shorter log has no whole week."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,21 @@ class SizePrices:
         edges = pairwise((months.edges_us - pool.begin_us).tolist())
         parts = zip(months.names, edges, months.is_partial, strict=True)
         return [(name, *edge) for name, edge, is_partial in parts if not is_partial]
+
+    def notes(self, trace: Trace, pools: Sequence[JobPool]) -> list[str]:
+        """Return what the prices and the commitments rest on that a reader should know."""
+        gpu_types, jobs = [pool.gpu_type for pool in pools], self.request.replay.jobs
+        notes = list(price_time_notes(trace, self.prices, gpu_types))
+        if self.book is None:
+            return notes
+        notes += shared_pool_notes(self.book.book, gpu_types, jobs)
+        window_us = max(pool.window_us for pool in pools)
+        if window_us < SHORT_LOG_US:
+            notes.append(
+                f"the log covers {length_words(window_us / MICROS)}, and a commitment lasts months "
+                "or years: what is cheapest on this log need not be in another week"
+            )
+        return notes
 
     def warnings(self, gpu_types: Sequence[str | None]) -> list[str]:
         """Return which of the owned GPUs are not used. Raises `UsageError` as `unused_pools`."""
