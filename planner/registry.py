@@ -41,8 +41,11 @@ MODULES = {
 }
 """Policy -> its file in `gpuplan.planner.policies`, which has a ``POLICY`` or ``POLICIES``."""
 
-RENAMED = {"--policy": {"fixed": "fixed-threshold"}, "--baseline": {"fixed": "fixed-width"}}
-"""Old names that each option still takes, and the policies that they stand for."""
+RENAMED = {
+    "--policy": {"fixed": "fixed-threshold", "fcfs": "fifo"},
+    "--baseline": {"fixed": "fixed-width"},
+}
+"""Other names that each option takes, old ones or usual ones, and the policies they stand for."""
 
 
 class _BuiltIn(Mapping[str, Policy]):
@@ -99,7 +102,7 @@ BESIDE_LENDING = {"first-fit": "spot-first-fit"}
 
 
 def policy_name(text: str, option: str = "--policy") -> str:
-    """Return the name of a policy that may be called by its old one."""
+    """Return the name of a policy that may be called by another of `RENAMED`."""
     return RENAMED.get(option, RENAMED["--policy"]).get(text, text)
 
 

@@ -320,3 +320,27 @@ def test_intervals_in_text_and_csv(gpuplan, trace):
     peak, users = rows["load.peak_gpus"], rows["users"]
     assert float(peak["low"]) <= float(peak["value"]) and peak["high"] == ""
     assert float(users["low"]) <= float(users["value"]) <= float(users["high"])
+
+
+def test_a_log_in_which_nothing_completed_says_so(gpuplan, tmp_path):
+    def text(*states):
+        size = len(states)
+        jobs = frame([60.0 * i for i in range(size)], duration_s=[600.0] * size,
+                     num_gpus=[1.0] * size, state=list(states))  # fmt: skip
+        return " ".join(gpuplan("characterize", write(tmp_path / "t.parquet", jobs))[1].split())
+
+    failed = text(*["failed"] * 3, "timeout")
+    assert "none completed (3 failed, 1 timeout), half end within 10 min" in failed
+    for states in (["failed"] * 3 + ["completed"], ["unknown"] * 4, ["running"] * 4):
+        assert "none completed" not in text(*states)
+
+
+def test_the_gpus_held_while_jobs_arrive_are_told_from_those_of_the_whole_log(gpuplan, tmp_path):
+    def row(duration_s):
+        jobs = frame([3600.0 * i for i in range(48)], duration_s=[duration_s] * 48,
+                     num_gpus=[1.0] * 48)  # fmt: skip
+        out = gpuplan("characterize", write(tmp_path / "t.parquet", jobs))[1]
+        return next(line for line in out.splitlines() if "P95 GPUs held" in line)
+
+    assert row(86_400.0).endswith("enough 95% of the time while jobs arrive")
+    assert row(3600.0).endswith("enough 95% of the time")

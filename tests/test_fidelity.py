@@ -65,7 +65,7 @@ def test_waits_are_close_within_half_again_or_ten_minutes(replayed_s, recorded_s
 
 def test_mean_and_p95_must_both_agree_and_the_reason_names_the_direction():
     held = fidelity_of(TodayReplay("easy", 64, match(3600, 3600, 3600, 36_000)))
-    assert held.verdict == "contradicts" and "limits or partitions" in held.why
+    assert held.verdict == "contradicts" and "limits, partitions" in held.why
     assert (
         "--where" in fidelity_of(TodayReplay("easy", 64, match(0, 3600, 0, 3600), is_part=True)).why
     )
@@ -82,7 +82,9 @@ def test_a_gpu_type_with_enough_jobs_has_to_stand_alone():
     whole = match(3600, 3600, 7200, 7200, types=(("A100", match(1, 1, 1, 1)), ("H100", off)))
     told = fidelity_of(TodayReplay("easy", 64, whole))
     assert told.verdict == "contradicts" and "H100" in told.why and told.jobs == 100
-    assert "waits 0 s (P95 of the jobs on H100), your log 2 h: limits or" in contradiction(told)
+    assert "waits 0 s (P95 of the jobs on H100), your log 2 h: limits, partitions" in contradiction(
+        told
+    )
     assert "Use the site's rules: gpuplan calibrate LOG" in contradiction(told, "slurm")
     assert contradiction(told, "seren").endswith("or from a dump of Kueue.")
     few = Fidelity("contradicts", "w", "easy", 8, 99, 0, 7200, 0, 7200)
@@ -300,3 +302,26 @@ def test_a_site_of_limits_gets_no_size_without_its_rules(gpuplan, shared):
     results = results_of(gpuplan, "size", log, "--target", "p95_wait <= 6h")
     assert results["fidelity"]["verdict"] == "contradicts" and results["gpus"] is None
     assert results["fidelity"]["replayed_p95_wait_s"] < results["fidelity"]["recorded_p95_wait_s"]
+
+
+def test_a_replay_on_whole_gpus_says_that_parts_make_the_difference(gpuplan, tmp_path):
+    jobs = 60
+    log = write_trace(
+        tmp_path / "parts.parquet",
+        [3600.0 * i for i in range(jobs)],
+        [86_000.0] * jobs,
+        [0.5] * jobs,
+        queue_s=[1200.0] * jobs,
+    )
+    for words in (
+        ("size", log, "--target", "p95_wait <= 1h"),
+        ("compare", log, "--policy", "fifo"),
+    ):
+        results = results_of(gpuplan, *words)
+        assert results["fidelity"]["verdict"] == "contradicts"
+        assert "hold parts of GPUs" in results["fidelity"]["why"]
+        _, out, err = gpuplan(*words)
+        assert "60 jobs hold parts of GPUs, and replays give them whole ones: 2 times" in err
+        assert "the site starts jobs sooner" not in out
+    whole = write_trace(tmp_path / "whole.parquet", [0.0, 60.0] * 20, [600.0] * 40, [2] * 40)
+    assert "parts of GPUs" not in gpuplan("compare", whole, "--policy", "fifo")[2]

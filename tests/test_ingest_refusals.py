@@ -173,5 +173,9 @@ def test_a_table_without_its_header_is_told(tmp_path, forced):
     assert "next: put them before it: (echo 'NAME,NAME,...'; cat " in str(raised.value)
     assert ("unrecognized log format: has no header" in str(raised.value)) == (forced is None)
     assert ("job_id, user, node_num" in str(raised.value)) == (forced is not None)
+    with pytest.raises(
+        InputError, match=r"without -n, or put .* \(echo 'NAME\|NAME\|\.\.\.'; cat "
+    ):
+        ingest_text(tmp_path, "12|ana|gpu|COMPLETED|2026-01-10T08:00:00|4\n" * 2)
     with pytest.raises(InputError, match=r"\(echo 'name,time,application,num_replicas'; cat "):
         ingest_text(tmp_path, "a,1,bert,2\nb,2,bert,2\n", source_format="sia")

@@ -11,6 +11,7 @@ from support_slurm import DEFAULTS, HEADER, at, log, notes
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.log_formats.sacct_command import SACCT_COMMAND
 from gpuplan.analysis.log_formats.slurm_cells import elapsed_s, time_limit_s
+from gpuplan.analysis.reading.batch import GPU_SHARES
 
 
 @pytest.mark.parametrize(
@@ -398,3 +399,45 @@ def test_digits_of_other_scripts_are_no_numbers():
     cells = pl.DataFrame({"cell": ["02:0\u0663:00", "\u0663-00:00:10", "02:03:00"]})
     for reading in (elapsed_s("cell"), time_limit_s(pl.col("cell"))):
         assert cells.select(reading.alias("s"))["s"].to_list() == [None, None, 7380]
+
+
+def test_shares_of_gpus_slices_and_several_clusters_are_told(gpuplan, tmp_path):
+    header = f"Cluster|{HEADER}"
+    plain = {"Cluster": "east", "Submit": at(8), "Start": at(8), "End": at(9), "Elapsed": "1:00:00"}
+    rows = [
+        {**plain, "JobID": "1", "AllocTRES": "cpu=8,gres/shard=2,node=1"},
+        {**plain, "JobID": "2", "AllocTRES": "cpu=8,gres/gpu=1,gres/shard=4,node=1"},
+        {**plain, "JobID": "3", "AllocTRES": "cpu=8,gres/gpu:a100_1g.5gb=2,gres/gpu=2,node=1"},
+        {**plain, "JobID": "4", "AllocTRES": "cpu=8,gres/gpu:h100=2,gres/gpu=2,node=1"},
+        {**plain, "JobID": "5", "AllocTRES": "cpu=8,gres/shard=0,node=1"},
+        {**plain, "JobID": "1", "Cluster": "west"},
+        {**plain, "JobID": "2", "Cluster": "west"},
+    ]
+    path = tmp_path / "sacct.txt"
+    path.write_text(log(*rows, header=header))
+    code, _, err = gpuplan("characterize", path)
+    assert code == 0
+    assert "the log is of several clusters (2 of 7 jobs are of others than the first row)" in err
+    assert "1 job holds shares of GPUs" in err and "leave them out" in err
+    assert "1 job runs on MIG slices" in err
+    path.write_text(log(*(row for row in rows[1:] if row["Cluster"] == "west"), header=header))
+    _, _, err = gpuplan("characterize", path)
+    assert not any(text in err for text in ("several clusters", "shares of GPUs", "MIG"))
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "is_shared"),
+    [
+        ("AllocGRES", "shard:2", True),
+        ("AllocGRES", "mps:50", True),
+        ("AllocGRES", "gres:shard:a100:2", True),
+        ("AllocGRES", "tmpdisk:100", False),
+        ("AllocTRES", "cpu=1,gres/mps=50", True),
+        ("AllocTRES", "cpu=1,gres/shard:a100=2", True),
+        ("AllocTRES", "cpu=1,mem=50G", False),
+    ],
+)
+def test_cells_with_shares_of_gpus(tmp_path, column, cell, is_shared):
+    header = HEADER.replace("AllocTRES", column)
+    _, result, _ = ingest_text(tmp_path, log({column: cell}, header=header))
+    assert (GPU_SHARES in notes(result)) == is_shared

@@ -116,6 +116,16 @@ def test_a_limit_of_users_is_that_of_the_qos_under_which_most_jobs_run(replayed)
     assert replayed("limit user=4", jobs) == replayed("", jobs)
 
 
+def test_a_limit_of_a_whole_qos_says_that_it_is_not_that_of_each_user(replayed):
+    jobs = [job(1, 0, 4, 10), job(2, 0, 4, 10), job(3, 0, 4, 10)]
+    _, change, _ = replayed("limit qos:normal=8", jobs, full=True)
+    (note,) = change.notes
+    assert "all users of the QOS together" in note
+    assert "qos:normal/user=N changes the 4 GPUs of each user" in note
+    for text in ("limit qos:normal/user=8", "limit account:bio=8"):
+        assert replayed(text, jobs, full=True)[1].notes == ()
+
+
 def test_limits_of_an_account_a_qos_and_one_user(replayed):
     jobs = [job(1, 0, 4, 10), job(2, 1, 4, 10, user="bob"), job(3, 2, 2, 1, user="cid",
             account="nlp", partition="h100", kind="h100")]  # fmt: skip

@@ -256,6 +256,7 @@ def test_a_predicate_that_cannot_be_meant_is_refused(ten, where):
 
 def test_a_predicate_that_is_no_sql_is_told_in_our_words(ten):
     for where, says in (
+        ("Cluster = 'east'", 'Cluster is a word of SQL; as a column it is "Cluster"'),
         ("user = 'u31c7'", 'user is a word of SQL; as a column it is "user"'),
         ("num_gpus > 1 AND Group = 'a'", 'Group is a word of SQL; as a column it is "group"'),
         ("submit_time > '2023-03-10'", "submit_time has a zone; it compares with no text"),

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, FEW_GPUS, SET_BACK, WITHOUT_GPUS
+from gpuplan.analysis.reading.batch import (
+    EARLY,
+    FAR_TIMES,
+    FEW_GPUS,
+    GPU_SHARES,
+    MIG_SLICES,
+    OTHER_CLUSTERS,
+    SET_BACK,
+    WITHOUT_GPUS,
+)
 
 
 def log_warnings(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
@@ -44,7 +53,29 @@ def log_warnings(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
             "the total of all workers of a job\n  next: if the column counts the GPUs of one "
             "worker, --map num_gpus='GPUS * WORKERS'"
         )
+    warnings += _of_slurm(counts, kept)
     return warnings
+
+
+def _of_slurm(counts: Mapping[str, int], kept: int) -> Iterator[str]:
+    """Yield what makes the GPUs of a log of Slurm mean something else."""
+    if other := counts[OTHER_CLUSTERS]:
+        yield (
+            f"the log is of several clusters ({other:,} of {counted(kept, 'job')} are of others "
+            "than the first row), and counts as one: free GPUs, waits for them and sizes are those "
+            "of no cluster\n  next: a log of each cluster alone: sacct -M NAME"
+        )
+    if shares := counts[GPU_SHARES]:
+        yield (
+            f"{counted(shares, 'job')} {'holds' if shares == 1 else 'hold'} shares of GPUs "
+            "(gres/shard, gres/mps or the like) and count as CPU jobs: load, GPU-hours and dollars "
+            "leave them out"
+        )
+    if slices := counts[MIG_SLICES]:
+        yield (
+            f"{counted(slices, 'job')} {'runs' if slices == 1 else 'run'} on MIG slices, which "
+            "Slurm counts as GPUs: GPU-hours, prices and sizes of these types are of slices"
+        )
 
 
 def empty_log_hint(path: Path, left_out: Collection[str]) -> str:

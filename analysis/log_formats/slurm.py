@@ -33,7 +33,9 @@ from gpuplan.analysis.log_formats.slurm_cells import (
     device_type,
     devices,
     elapsed_s,
+    has_shares,
     instant,
+    is_slice,
     is_step,
     job_id,
     join,
@@ -56,7 +58,16 @@ from gpuplan.analysis.log_formats.slurm_utilization import (
     utilization_tallies,
     utilization_values,
 )
-from gpuplan.analysis.reading.batch import EARLY, OTHER_DEVICES, SET_BACK, Rows, Tally
+from gpuplan.analysis.reading.batch import (
+    EARLY,
+    GPU_SHARES,
+    MIG_SLICES,
+    OTHER_CLUSTERS,
+    OTHER_DEVICES,
+    SET_BACK,
+    Rows,
+    Tally,
+)
 from gpuplan.analysis.reading.delimited import Layout, open_table
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, Rule, count, number, text
 from gpuplan.analysis.reading.records import open_records
@@ -72,6 +83,7 @@ CLOCK_S = 1.0
 HAS_OFFSET = re.compile(r"(?:Z|[+-][0-9][0-9]:?[0-9][0-9])$")
 FIXED = re.compile(rb"\s*\S[^\n|]*\n[ -]*-{3,}[ -]*\r?\n")
 STATE = CANONICAL["state"]
+CLUSTER, OF_CLUSTER = "cluster", "of_cluster"
 
 
 def _open(stream: SourceStream) -> Rows:
@@ -148,6 +160,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
     waited = (start.to_physical() - pl.col("submit_time").to_physical()) / MICROS
     types = [pl.col(f"{name}_type") for name in RESOURCES if name in has]
     is_other = pl.any_horizontal(pl.col(f"{name}_other") for name in RESOURCES if name in has)
+    is_shared = pl.any_horizontal(pl.col(f"{name}_shares") for name in RESOURCES if name in has)
     named = pl.coalesce(pl.when(kind != "").then(kind) for kind in types)
     is_mixed = (named == MIXED).fill_null(False)
     # In a log without starts, runs differ by their submissions. What was cancelled in the queue may
@@ -185,6 +198,9 @@ def _plan(context: SourceContext) -> ReadingPlan:
             Tally(EARLY,
                   ~never & (waited < 0)),
             Tally(OTHER_DEVICES, is_other),
+            Tally(GPU_SHARES, is_shared & (held == 0)),
+            Tally(MIG_SLICES, is_slice(named)),
+            *_other_clusters(context),
             Tally("jobs that tell no GPUs (0)", allocated.is_null() & requested.is_null()),
             *utilization_tallies(has, held, named),
         ),
@@ -194,6 +210,14 @@ def _plan(context: SourceContext) -> ReadingPlan:
         verbatim=("timelimit", SUMMARY_COLUMN),
         join=join(run_start, is_mixed),
     )  # fmt: skip
+
+
+def _other_clusters(context: SourceContext) -> tuple[Tally, ...]:
+    """Return what counts the jobs of other clusters than the first; nothing without a column."""
+    first = next((row[CLUSTER] for row in context.sample if row.get(CLUSTER)), None)
+    if first is None:
+        return ()
+    return (Tally(OTHER_CLUSTERS, (pl.col(OF_CLUSTER) != first).fill_null(False)),)
 
 
 def _kept_columns(
@@ -222,6 +246,8 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
             is_after = earlier in has and earlier != column
             time = instant(column, zone, earlier if is_after else None)
             fields.append(Field(name, column, time, LOCAL, False, zone))
+    if CLUSTER in has:
+        fields.append(text(OF_CLUSTER, CLUSTER))
     if "state" in has:
         fields.append(Field("word", "state", state("state")))
     if "elapsedraw" in has:
@@ -241,6 +267,8 @@ def _fields(has: frozenset[str], zone: str) -> tuple[Field, ...]:
             fields.append(Field(f"{column}_type", column, read))
             read = of_distinct(is_other, column, pl.Boolean())
             fields.append(Field(f"{column}_other", column, read))
+            read = of_distinct(has_shares(column), column, pl.Boolean())
+            fields.append(Field(f"{column}_shares", column, read))
     return tuple(fields)
 
 

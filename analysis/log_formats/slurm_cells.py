@@ -43,6 +43,8 @@ OTHER_GRES = (
     r"^(?:gres[:/])?(?<name>[A-Za-z][^:=,]*)(?:[:=](?<type>[A-Za-z][^:=,]*))?"
     r"[:=](?<count>[0-9]{1,9})$"
 )
+ANY_SHARE = r"(?:^|,)(?:gres[:/])?(?:shard|mps)(?::[^=,0-9][^=,:]*)?[=:]0*[1-9]"
+MIG = r"(?:^|[^0-9])[1-7]g\.[0-9]+gb"
 GRES = r"^[\w:/.,()*=+-]+$"
 GRES_IS_GPU = r"^(?:gres[:/])?gpu(?:[:=]|$)"
 GRES_GPU = (
@@ -241,6 +243,16 @@ def other_devices(source: str) -> pl.Expr:
     device = pl.struct(name=name, type=parts.field("type"), count=count)
     is_device = ~name.is_in(sorted(no_accelerators())) & count.is_between(1, MOST_DEVICES)
     return entries.list.eval(pl.when(is_device).then(device)).list.drop_nulls()
+
+
+def has_shares(source: str) -> pl.Expr:
+    """Return whether a cell of TRES or GRES has shares of GPUs: ``gres/shard=2``, ``mps:50``."""
+    return pl.col(source).str.contains(ANY_SHARE).fill_null(False)
+
+
+def is_slice(kind: pl.Expr) -> pl.Expr:
+    """Return whether a type of device is a slice of a GPU, as ``a100_1g.5gb`` is."""
+    return kind.str.contains(MIG).fill_null(False)
 
 
 def _gres_entries(source: str) -> pl.Expr:

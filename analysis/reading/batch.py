@@ -13,6 +13,12 @@ OTHER_DEVICES = (
     "jobs on accelerators that Slurm does not call gpu, such as gres/npu, which count as GPUs"
 )
 """The name of the `Tally` of jobs on other accelerators."""
+GPU_SHARES = "jobs on shares of GPUs, such as gres/shard and gres/mps, which count as without GPUs"
+"""The name of the `Tally` of jobs that share GPUs."""
+MIG_SLICES = "jobs on MIG slices, each of which counts as a GPU"
+"""The name of the `Tally` of jobs on parts of GPUs that Slurm counts as GPUs."""
+OTHER_CLUSTERS = "jobs of another cluster than that of the first row"
+"""The name of the `Tally` of jobs of a log of several clusters."""
 CUT_OFF = "cut_off"
 """Why the last line of a file that ends in the middle of it is refused."""
 WITHOUT_GPUS = "without_gpus"

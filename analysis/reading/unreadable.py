@@ -142,14 +142,16 @@ def header_error(head: Head, formats: Mapping[str, Sequence[str]]) -> InputError
     if not _is_data(names):
         return None
     needed = next(iter(formats.values())) if len(formats) == 1 else ()
-    header = ",".join(needed) if len(needed) == len(names) else "NAME,NAME,..."
+    mark = separator if head.line.count(separator) >= MIN_CELLS - 1 else ","
+    header = mark.join(needed if len(needed) == len(names) else ("NAME", "NAME", "..."))
+    again = "run sacct again without -n, or " if mark == "|" else ""
     return InputError(
         head.path,
         f"{'' if needed else 'unrecognized log format: '}has no header; it starts with "
         f"{head.shown()}",
         expected="the names of the columns in the first line"
         + (f", {', '.join(needed)} among them" if needed else ""),
-        hint=f"put them before it: (echo '{header}'; cat {_quoted(head)}) > headed.csv",
+        hint=f"{again}put them before it: (echo '{header}'; cat {_quoted(head)}) > headed.csv",
     )
 
 

@@ -13,7 +13,7 @@ from gpuplan.analysis.job_table.schema import CANONICAL
 
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
-SQL_WORDS = re.compile(r"\b(?:user|group)\b", re.IGNORECASE)
+SQL_WORDS = re.compile(r"\b(?:user|group|cluster)\b", re.IGNORECASE)
 
 
 def read_condition(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Expr:
@@ -36,7 +36,8 @@ def bad_condition(where: str, problem: object, option: str = "--where") -> Usage
     """Return the error for a condition with what is wrong, in our words where they are known."""
     reason, bare = str(problem).strip().partition("\n")[0], QUOTED.sub("", where)
     if (word := SQL_WORDS.search(bare)) is not None:
-        reason = f'{word[0]} is a word of SQL; as a column it is "{word[0].lower()}"'
+        column = word[0].lower() if word[0].lower() in CANONICAL else word[0]
+        reason = f'{word[0]} is a word of SQL; as a column it is "{column}"'
     elif (named := UNKNOWN_COLUMN.search(reason)) is not None:
         reason = f"no column {named[1]!r}{perhaps(named[1], CANONICAL)}"
         if text := re.search(rf"(\w+\s*[=!<>]=?>?\s*){re.escape(named[1])}(?!\w)", bare):

@@ -32,7 +32,7 @@ from gpuplan.cli.formats.units import (
 
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize import Characterization
-    from gpuplan.analysis.characterize.shares import Groups
+    from gpuplan.analysis.characterize.shares import Groups, StateShare
     from gpuplan.analysis.characterize.today import GpuUsage, Today
 
 MIX_ROWS = 12
@@ -105,6 +105,11 @@ STATISTICS: tuple[Row, ...] = (
 )
 HIDDEN_WHEN_ZERO = ("cpu_only_jobs", "censored_jobs")
 
+UNENDED = ("running", "not_started", "unknown")
+"""States of jobs of which no end is known."""
+BEYOND_TIMES = 1.05
+"""The GPUs held while jobs arrive are others than those of the whole log from here on."""
+
 SHARES = {
     "jobs": "jobs",
     "share_jobs": "of jobs",
@@ -117,8 +122,12 @@ def headline(result: Characterization, *, with_load: bool = True) -> str:
     """Return a sentence that summarizes the workload."""
     start = show_jobs(result.jobs, result.span_s)
     facts = []
+    none_completed = _none_completed(result)
+    if none_completed:
+        facts.append(none_completed)
     if result.duration_s.p50 is not None:
-        facts.append(f"half finish within {show_duration(result.duration_s.p50)}")
+        end = "end" if none_completed else "finish"
+        facts.append(f"half {end} within {show_duration(result.duration_s.p50)}")
     share = result.gpu_time.top10pct_longest_share
     if share is not None:
         facts.append(f"the longest 10% take {share:.0%} of the GPU time")
@@ -129,6 +138,19 @@ def headline(result: Characterization, *, with_load: bool = True) -> str:
             else f"{show_number(result.load.mean_gpus)} GPUs busy on average"
         )
     return f"{start}: {', '.join(facts)}" if facts else start
+
+
+def _none_completed(result: Characterization) -> str:
+    """Return how the jobs ended where none completed; empty where one did, or nothing tells."""
+    ended = [part for part in result.states if part.state not in UNENDED and part.share.jobs]
+    if not ended or any(part.state == "completed" for part in ended):
+        return ""
+    return f"none completed ({', '.join(_of_state(part) for part in ended)})"
+
+
+def _of_state(part: StateShare) -> str:
+    """Return the jobs of one state: ``400 failed``."""
+    return f"{part.share.jobs:,} {part.state.replace('_', ' ')}"
 
 
 def _outlasts(result: Characterization) -> bool:
@@ -222,6 +244,8 @@ def _meaning(path: str, meaning: str, result: Characterization) -> str:
         return f"{meaning}; CPU-only jobs included"
     if path == "load.mean_gpus" and _outlasts(result):
         return "GPU-hours / arrival time; above the peak, as jobs run on"
+    if path == "load.p95_gpus" and (result.load.window_s or 0.0) > BEYOND_TIMES * result.span_s > 0:
+        return f"{meaning} while jobs arrive"
     if path == "load.peak_gpus" and result.load.unknown_waits:
         if not result.queue_s.jobs:
             return "most at once, if jobs start at submission"

@@ -67,8 +67,9 @@ def _answer(rows: Sequence[Row]) -> str:
     best = [rows[i] for i in fastest_of(rows)]
     quick = next(group for group in groups if any(row in best for row in group))
     if quick is cheapest:
-        more = "costs more and is no faster" if len(groups) == 2 else "cost more and are no faster"
         other_rows = [row for group in groups[1:] for row in group]
+        is_one = len(other_rows) == 1
+        more = "costs more and is no faster" if is_one else "cost more and are no faster"
         return f"{_intro(cheapest)}{_verdict(cheapest)}; {_names(other_rows, labels=True)} {more}."
     second = _intro(quick)
     return (

@@ -43,7 +43,7 @@ class ClusterRequest:
         Opt(
             "GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as needed), "
             "A100=8x4 to name the GPU type, or A100=8x4,T4=12x4 for several. For a policy that "
-            "rents, the most workers. Default: no limit.",
+            "rents, the most workers. Default: today's peak if jobs wait.",
             key=None,
             metavar=METAVAR,
             common=True,
@@ -96,7 +96,7 @@ class ClusterListRequest(ClusterRequest):
         Opt(
             "GPUs to run on: 64, 8x4 (8 nodes of 4 GPUs), x4 (as many nodes of 4 as needed), or "
             "A100=8x4 to name the GPU type. Several, as in 8x4,16x4, give a row each. For a policy "
-            "that rents, the most workers. Default: no limit.",
+            "that rents, the most workers. Default: today's peak if jobs wait.",
             key=None,
             metavar="SHAPE[,SHAPE...]",
             common=True,

@@ -16,6 +16,7 @@ from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.checkpoints import EVERY_OTHER
 from gpuplan.planner.runs.deadlines import check_factor, soft_deadlines
 from gpuplan.planner.runs.job_rates import JobRates, RateSource
+from gpuplan.planner.runs.whole_gpus import whole_gpus_note
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.time import CENTURY_S, MICROS, to_micros
 from gpuplan.simkit.workload import Workload
@@ -221,16 +222,17 @@ def jobs_of(
     # Without a word about deadlines, those of a log that has none are an assumption.
     are_assumed = rule == "given" and kept["deadline_s"].null_count() == kept.height
     save_us, load_us = (None, None) if checkpoints is None else _overheads(trace, kept, checkpoints)
+    workload = Workload(
+        submit_us=submit_us,
+        service_us=to_micros(kept["duration_s"].to_numpy()),
+        gpus=np.ceil(gpus).astype(np.int64),
+        deadline_us=submit_us + slack_us,
+        billed_gpus=gpus,
+        checkpoint_us=save_us,
+        restore_us=load_us,
+    )
     return TraceJobs(
-        workload=Workload(
-            submit_us=submit_us,
-            service_us=to_micros(kept["duration_s"].to_numpy()),
-            gpus=np.ceil(gpus).astype(np.int64),
-            deadline_us=submit_us + slack_us,
-            billed_gpus=gpus,
-            checkpoint_us=save_us,
-            restore_us=load_us,
-        ),
+        workload=workload,
         job_id=kept["job_id"],
         job_class=kept.get_column("job_class", default=None),
         tenants=_tenants(kept),
@@ -254,6 +256,7 @@ def jobs_of(
                     "it has no duration",
                 ),
                 *_running(still_running, include_running),
+                *whole_gpus_note(workload),
                 *(() if are_assumed else deadline_notes),
             ]
         ),

@@ -32,16 +32,18 @@ from gpuplan.planner.runs.recorded_waits import (
     paired_waits,
 )
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.planner.runs.whole_gpus import MATTERS_TIMES, times_rounded
 from gpuplan.planner.sized_policy import sized_policy
 from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.workload import Workload
 
 AGREES, CONTRADICTS, UNKNOWN = ("agrees", "contradicts", "unknown")
 SITE_RULES = "the site's rules"
 MOST_LIMITED = 0.2
 """Share of the wait that a log may put down to limits where a model has none."""
 NO_WAITS = "the log records no waits"
-LIMITS = "limits or partitions make jobs wait"
-QUOTAS = "quotas or limits make jobs wait"
+LIMITS = "limits, partitions or another order of the queue make jobs wait"
+QUOTAS = "quotas, limits or another order of the queue make jobs wait"
 NOT_REPLAYED = "nothing was replayed"
 TOO_FEW = f"fewer than {FEWEST_JOBS} jobs have a recorded wait"
 
@@ -173,6 +175,24 @@ def without_limits(fidelity: Fidelity, limit_share: float | None) -> Fidelity:
         f"{fidelity.policy} has none"
     )
     return replace(fidelity, verdict=CONTRADICTS, why=why)
+
+
+def of_whole_gpus(fidelity: Fidelity, workload: Workload) -> Fidelity:
+    """Return the fidelity of a replay that waits longer because it gives whole GPUs for parts.
+
+    Args:
+        fidelity: by the waits.
+        workload: the jobs that were replayed.
+    """
+    is_longer = (fidelity.replayed_mean_wait_s or 0.0) > (fidelity.recorded_mean_wait_s or 0.0)
+    times = times_rounded(workload)
+    if fidelity.may_speak or not is_longer or times < MATTERS_TIMES:
+        return fidelity
+    why = (
+        "many of its jobs hold parts of GPUs, and the replay gives each job whole ones, "
+        f"{times:.2g} times the GPU-hours"
+    )
+    return replace(fidelity, why=why)
 
 
 def named_for(fidelity: Fidelity, *, has_partitions: bool) -> Fidelity:

@@ -15,6 +15,7 @@ from gpuplan.planner.site.fidelity import (
     TodayReplay,
     fidelity_of,
     least_faithful,
+    of_whole_gpus,
     replay_today,
     replayed_waits,
     unknown,
@@ -104,7 +105,7 @@ def fidelity_of_pools(
             continue
         waits = replay_pool(jobs, policy, gpus, node, rng)
         today = TodayReplay(policy.policy, gpus, waits.summary(), peak, is_part)
-        each.append(fidelity_of(today))
+        each.append(of_whole_gpus(fidelity_of(today), jobs.workload))
         waits_of_pools.append(waits)
         replayed_gpus += gpus
     if len(pools) == 1:
@@ -112,4 +113,7 @@ def fidelity_of_pools(
     match = joined(waits_of_pools).summary()
     today = TodayReplay(policy.policy, replayed_gpus, match, seen.usage.peak_gpus, is_part)
     names = [pool.gpu_type or "unknown" for pool in pools]
-    return least_faithful(fidelity_of(today), list(zip(names, each, strict=True))), tuple(each)
+    whole = fidelity_of(today)
+    for pool in pools:
+        whole = of_whole_gpus(whole, pool.jobs.workload)
+    return least_faithful(whole, list(zip(names, each, strict=True))), tuple(each)

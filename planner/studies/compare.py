@@ -22,11 +22,13 @@ from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     Fidelity,
     named_for,
+    of_whole_gpus,
     unknown,
     why_not_today,
     without_limits,
 )
 from gpuplan.planner.site.policies_today import fidelity_of_policies
+from gpuplan.planner.site.todays_cluster import on_todays_cluster
 from gpuplan.planner.spec_prices import lacks_serverless
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
@@ -51,6 +53,7 @@ class PolicyReplays:
         inputs: the jobs.
         comparison: what each policy made of them.
         priced: the policies as they pay, and today at the same price.
+        size_notes: what to say of clusters whose size nobody set.
         fidelity: how a replay of today compares with the log.
     """
 
@@ -58,6 +61,7 @@ class PolicyReplays:
     inputs: ReplayInputs
     comparison: PolicyComparison
     priced: PricedPolicies
+    size_notes: tuple[str, ...]
     fidelity: Fidelity
 
     @property
@@ -78,6 +82,7 @@ class PolicyReplays:
             *(note.replace(AS_ONE_TYPE, self._types()) for note in self.priced.mixed),
             *self.inputs.notes,
             *self.inputs.deadline_notes(self.policies),
+            *self.size_notes,
             *backlog_note([(outcome.label, outcome.results) for outcome in outcomes]),
         )
 
@@ -129,6 +134,10 @@ def replay_policies(
     )
     inputs = placeable(inputs, policies)
     policies, unpaid = _payable(request, policies, inputs)
+    size_notes: tuple[str, ...] = ()
+    if not why_not_today(replay.jobs, inputs.trace.provenance):
+        widest_gpus = int(inputs.jobs.workload.gpus.max())
+        policies, size_notes = on_todays_cluster(policies, inputs.today, widest_gpus)
     priced = price_policies(policies, request.price, inputs, table=replay.prices)
     priced = replace(priced, notes=(*unpaid, *priced.notes))
     inputs = replace(inputs, bill=None)  # it keeps the rows of the trace
@@ -146,7 +155,7 @@ def replay_policies(
         fixed_sizes = {option: gpus for option, gpus in sizes.items() if gpus is not None}
         comparison = replace(comparison, sizes=fixed_sizes)
     fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
-    return PolicyReplays(policies, inputs, comparison, priced, fidelity)
+    return PolicyReplays(policies, inputs, comparison, priced, size_notes, fidelity)
 
 
 def _payable(
@@ -184,6 +193,7 @@ def _fidelity(
     loops = {run.policy for run in comparison.outcomes if run.loop}
     if fidelity.policy in loops and not fidelity.may_speak:
         fidelity = replace(fidelity, why="in the replay jobs evict each other in a loop")
+    fidelity = of_whole_gpus(fidelity, inputs.jobs.workload)
     fidelity = without_limits(fidelity, inputs.limit_share)
     has_partitions = inputs.trace.provenance.source_format not in KUBERNETES
     return named_for(fidelity, has_partitions=has_partitions)

@@ -57,7 +57,18 @@ def _settled(who: str, gpus: str, document: SiteDocument, log: SiteLog) -> SiteC
     names = sorted(names_in(document, log, kind))
     find_named(name, dict.fromkeys(names), "--limit", "QOS" if kind == "qos" else kind)
     key = "MaxTRESPU" if slash else "GrpTRES"
-    return _put((kind, name, key), gpus)
+    return _put((kind, name, key), gpus, "" if slash or kind != "qos" else _of_all(name, document))
+
+
+def _of_all(name: str, document: SiteDocument) -> str:
+    """Return that a limit of a QOS is of all its users, where it limits only each of them today."""
+    qos = document.settings.qos.get(name)
+    if qos is None or qos.GrpTRES.value is not None or qos.MaxTRESPU.value is None:
+        return ""
+    return (
+        f"--limit qos:{name} is for all users of the QOS together, who have no such limit today; "
+        f"qos:{name}/user=N changes the {qos.MaxTRESPU.value} GPUs of each user"
+    )
 
 
 def _put(keys: tuple[str, ...], gpus: str, note: str = "") -> SiteChange:
