@@ -60,8 +60,8 @@ def on_todays_cluster(
 
 def _has_free_size(policy: PolicySpec) -> bool:
     """Return whether a policy runs on a cluster of a size that is not set."""
-    known = find_policy(policy.policy)
-    rents = known.baseline is not None and not known.baseline.is_standing
-    if rents or has_quotas(known.settings) or not has_cluster(policy):
+    registered = find_policy(policy.policy)
+    rents = registered.baseline is not None and not registered.baseline.is_standing
+    if rents or has_quotas(registered.settings) or not has_cluster(policy):
         return False
     return shape_of(policy.settings) is None
