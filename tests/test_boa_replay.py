@@ -13,7 +13,7 @@ from gpuplan.planner.elastic.arrivals import ClassArrivals
 from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.elastic.paths import WidthPath
 from gpuplan.planner.elastic.renting import RentedCluster
-from gpuplan.planner.elastic.replay import replay_of, replay_paths
+from gpuplan.planner.elastic.replay import PlanReplay, replay_paths
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.model.plan import Assignment, ClassPlan, Plan
 from gpuplan.planner.frontier.replay.demand import demand_law
@@ -41,10 +41,11 @@ def measured(**changes):
         "jqt_s": np.array([0.0, 60.0]),
         "rescales": np.array([1, 2]),
         "held_gpu_h": 3.0,
+        "billed_gpu_h": 4.0,
         "time_s": np.array([0.0, 1800.0, 3600.0, 5400.0]),
         "gpus": np.array([2, 4, 2, 0]),
     } | changes
-    return replay_of(parts.pop("arrivals"), parts.pop("horizon_h"), **parts)
+    return PlanReplay(**parts)
 
 
 def test_numbers_of_a_replay_by_hand():

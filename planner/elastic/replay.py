@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.elastic.arrivals import ClassArrivals
@@ -69,7 +67,7 @@ class ReplayResults:
 
 @dataclass(frozen=True, slots=True)
 class PlanReplay:
-    """What became of every job and of the cluster; made by `replay_of`.
+    """What became of every job and of the cluster, as a simulator measured it.
 
     Averages over time are GPU-hours per hour of the horizon, including the drain after the last
     arrival, as in a budget of average GPUs.
@@ -86,6 +84,10 @@ class PlanReplay:
         gpus: GPUs rented from then on; the last is 0; shape (k,).
         demand_s: seconds of the horizon in which the jobs in the system needed 0, 1, 2, ... GPUs,
             the last for that many or more; empty if not recorded.
+
+    Raises:
+        ValueError: arrays of another shape than the jobs, or a time line that does not ascend, ends
+            with rented GPUs, or rents less than the jobs held.
     """
 
     arrivals: ClassArrivals
@@ -97,7 +99,22 @@ class PlanReplay:
     billed_gpu_h: float
     time_s: FloatArray
     gpus: IntArray
-    demand_s: FloatArray
+    demand_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        shape, time_s, gpus = self.arrivals.submit_s.shape, self.time_s, self.gpus
+        for name in ("jct_s", "jqt_s", "rescales"):
+            found_shape = getattr(self, name).shape
+            if found_shape != shape:
+                raise ValueError(
+                    f"{name} must have the shape {shape} of the jobs, got {found_shape}"
+                )
+        if time_s.shape != gpus.shape or not time_s.size or np.any(np.diff(time_s) < 0) or gpus[-1]:
+            raise ValueError("the time line must ascend, one GPU count per time, and end with 0")
+        if self.held_gpu_h > self.rented_gpu_h * (1 + 1e-9) + 1e-9:
+            raise ValueError(
+                f"jobs held {self.held_gpu_h:g} GPU-hours of {self.rented_gpu_h:g} rented"
+            )
 
     @property
     def mean_jct_s(self) -> float:
@@ -196,52 +213,6 @@ class PlanReplay:
         return pl.DataFrame({"time_s": self.time_s, "rented_gpus": self.gpus})
 
 
-def replay_of(
-    arrivals: ClassArrivals,
-    horizon_h: float,
-    *,
-    jct_s: FloatArray,
-    jqt_s: FloatArray,
-    rescales: IntArray,
-    held_gpu_h: float,
-    time_s: FloatArray,
-    gpus: IntArray,
-    billed_gpu_h: float | None = None,
-    demand_s: NDArray[Any] | None = None,
-) -> PlanReplay:
-    """Return a `PlanReplay` from the measurements of a simulator; see there for the arguments.
-
-    Without ``billed_gpu_h`` the GPU-hours rented are billed.
-
-    Raises:
-        ValueError: arrays of another shape than the jobs, or a time line that does not ascend, ends
-            with rented GPUs, or rents less than the jobs held.
-    """
-    for name, array in (("jct_s", jct_s), ("jqt_s", jqt_s), ("rescales", rescales)):
-        if array.shape != arrivals.submit_s.shape:
-            raise ValueError(
-                f"{name} must have the shape {arrivals.submit_s.shape} of the jobs, "
-                f"got {array.shape}"
-            )
-    if time_s.shape != gpus.shape or not time_s.size or np.any(np.diff(time_s) < 0) or gpus[-1]:
-        raise ValueError("the time line must ascend, one GPU count per time, and end with 0")
-    rented_gpu_h = float(np.dot(gpus[:-1], np.diff(time_s))) / HOUR_S
-    if held_gpu_h > rented_gpu_h * (1 + 1e-9) + 1e-9:
-        raise ValueError(f"jobs held {held_gpu_h:g} GPU-hours of {rented_gpu_h:g} rented")
-    return PlanReplay(
-        arrivals=arrivals,
-        horizon_h=horizon_h,
-        jct_s=jct_s,
-        jqt_s=jqt_s,
-        rescales=rescales,
-        held_gpu_h=held_gpu_h,
-        billed_gpu_h=rented_gpu_h if billed_gpu_h is None else billed_gpu_h,
-        time_s=time_s,
-        gpus=gpus,
-        demand_s=np.zeros(0) if demand_s is None else demand_s,
-    )
-
-
 def replay_paths(
     workload: ClassWorkload,
     paths: Sequence[WidthPath],
@@ -272,7 +243,7 @@ def replay_paths(
             f"the jobs cannot be replayed: {error}\n  next: shorter delays or billing steps "
             "(--rescale, --provision-delay, --release-delay, --billing), or --no-replay"
         ) from error
-    return replay_of(
+    return PlanReplay(
         arrivals,
         workload.horizon_h,
         jct_s=(run.finish_us - run.submit_us) / MICROS,

@@ -29,18 +29,15 @@ def limit_value(value: int | None) -> int:
 
 
 def refusals(
-    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, site_table: Any, limits: Any,
-    part: IntArray, shape: IntArray, class_gpus: Sequence[IntArray], qos: IntArray,
-    part_qos: IntArray, assoc: IntArray, assocs: Associations,
+    site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig, table: Any, site_table: Any,
+    limits: Any, class_gpus: Sequence[IntArray], assocs: Associations,
 ) -> IntArray:  # fmt: skip
     """Return why each job can never start, by code of `REASONS`; 0 where it can.
 
     Args:
-        site_table, limits: of `gpuplan.simkit.twin.tables`.
-        part, shape: partition and shape of each job.
+        table, site_table, limits: of `gpuplan.simkit.twin.tables`; ``table`` has the partition,
+            shape, QOS, QOS of the partition and association of each job.
         class_gpus: GPUs of the nodes of each class.
-        qos, part_qos: of each job and of its partition, -1 for none.
-        assoc: association of each job.
     """
     gpus = jobs.total_gpus
     reasons = np.zeros(gpus.size, np.int64)
@@ -52,25 +49,25 @@ def refusals(
         int((class_gpus[c] >= g).sum())
         for c, g in zip(site_table.shape_class, site_table.shape_gpus, strict=True)
     ]
-    nodes_like = np.array(shape_count, np.int64)[shape]
+    nodes_like = np.array(shape_count, np.int64)[table.shape]
     refuse("shape", nodes_like == 0)
     max_time = np.array([limit_value(p.max_time) for p in site.partitions], np.int64)
     max_nodes = np.array([limit_value(p.max_nodes) for p in site.partitions], np.int64)
-    refuse("PartitionTimeLimit", jobs.limit > max_time[part])
-    refuse("PartitionNodeLimit", jobs.nodes > max_nodes[part])
+    refuse("PartitionTimeLimit", jobs.limit > max_time[table.part])
+    refuse("PartitionNodeLimit", jobs.nodes > max_nodes[table.part])
 
     def of(quality: str, which: IntArray) -> IntArray:
         values = [limit_value(getattr(q, quality)) for q in site.qos] + [NO_LIMIT]
         return np.array(values, np.int64)[which]
 
     def either(quality: str) -> IntArray:
-        least: IntArray = np.minimum(of(quality, part_qos), of(quality, qos))
+        least: IntArray = np.minimum(of(quality, table.part_qos), of(quality, table.qos))
         return least
 
     def first_set(quality: str) -> IntArray:
         """Return the limit of the partition's QOS where it sets one, else that of the job's."""
-        first = of(quality, part_qos)
-        limit: IntArray = np.where(first < NO_LIMIT, first, of(quality, qos))
+        first = of(quality, table.part_qos)
+        limit: IntArray = np.where(first < NO_LIMIT, first, of(quality, table.qos))
         return limit
 
     if config.limits:
@@ -83,11 +80,11 @@ def refusals(
         refuse("QOSMaxGRESPerUser", gpus > first_set("user_gpus"))
         refuse("QOSMaxJobsPerUserLimit", first_set("user_jobs") == 0)
         without = first_set("user_jobs") == NO_LIMIT
-        refuse("AssocMaxJobsLimit", without & (limits.assoc_jobs[assoc] == 0))
+        refuse("AssocMaxJobsLimit", without & (limits.assoc_jobs[table.assoc] == 0))
         least = limits.assoc_gpus.copy()
         for k in range(1, least.size):
             least[k] = min(least[k], least[assocs.parent[k]])
-        refuse("AssocGrpGRES", gpus > least[assoc])
+        refuse("AssocGrpGRES", gpus > least[table.assoc])
     # A pinned job starts whatever the rules say, where the nodes could hold it.
     unplaced = np.where(nodes_like < jobs.nodes, REASONS.index("shape"), 0)
     return np.where(jobs.pinned >= 0, unplaced, reasons)

@@ -167,23 +167,21 @@ def kernel_input(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> 
     limits, qos, part_qos, limited = _limit_tables(site, jobs, assocs, assoc)
     part, line, shape = tables.part, tables.line, tables.shape
     tier = np.array([p.tier if config.tiers else 0 for p in site.partitions], np.int64)
-    refused = refusals(
-        site, jobs, config, tables.site, limits, part, shape, tables.class_gpus, qos, part_qos,
-        assoc, assocs,
-    )  # fmt: skip
-    nodes_held = np.where(
-        refused > 0, 1, jobs.nodes
-    )  # what is refused needs no room, whatever it asks
     ready, cancel = jobs.ready.copy(), jobs.cancel.copy()
     ready[count:] = FAR  # until the job before ends
     if patience is not None:
         cancel[:count] = np.where(moves, ready[:count] + patience, cancel[:count])
     table = JobTable(
-        ready, nodes_held, jobs.gpus, jobs.limit, jobs.runtime, cancel, jobs.pinned,
+        ready, jobs.nodes, jobs.gpus, jobs.limit, jobs.runtime, cancel, jobs.pinned,
         jobs.billing, tie, part, line, shape, jobs.user, assoc, qos, part_qos,
         limited, tier[part] if n else part, _base(site, jobs, config, part, qos),
-        refused, follower, np.concatenate([moves, np.zeros(n - count, np.bool_)]),
+        np.zeros(n, np.int64), follower, np.concatenate([moves, np.zeros(n - count, np.bool_)]),
     )  # fmt: skip
+    refused = refusals(
+        site, jobs, config, table, tables.site, limits, tables.class_gpus, assocs
+    )  # fmt: skip
+    # What is refused needs no room, whatever it asks.
+    table = table._replace(refused=refused, nodes=np.where(refused > 0, 1, jobs.nodes))
     return KernelInput(table, tables.site, limits, tree, _rules(config), assocs)
 
 

@@ -207,7 +207,6 @@ def burst_sensitivity(
     scvs: Sequence[float] = SCVS,
     replicas: int = REPLICAS,
     cap_gpus: float | None = None,
-    cycle_h: float | None = None,
     rng: np.random.Generator,
     progress: Callable[[float], None] | None = None,
 ) -> BurstSensitivity:
@@ -224,8 +223,6 @@ def burst_sensitivity(
         replicas: draws at each C^2, at least 1.
         cap_gpus: what demand is compared with; None for `RentedCluster.max_gpus`, or without one
             for what is enough in 95% of the time with Poisson arrivals.
-        cycle_h: mean time of a stay at the high and one at the low rate; None for a twelfth of the
-            horizon, or more if the largest C^2 needs it.
         rng: draws orders and arrivals.
         progress: called with the share of the replicas done.
 
@@ -236,9 +233,8 @@ def burst_sensitivity(
     if arrivals is None:
         raise ValueError("this workload has no jobs to replay, only classes")
     rate = arrivals.size / workload.horizon_h
-    if cycle_h is None:
-        jobs = ROOM * (max(scvs) - 1) / (2 * (1 - HIGH_SHARE) ** 2)
-        cycle_h = max(workload.horizon_h / CYCLES, jobs / rate)
+    jobs = ROOM * (max(scvs) - 1) / (2 * (1 - HIGH_SHARE) ** 2)  # for the largest C^2
+    cycle_h = max(workload.horizon_h / CYCLES, jobs / rate)
     if cap_gpus is None:
         most = cluster.max_gpus
         cap_gpus = demand_law(workload, plan).quantile(CAP_QUANTILE) if most is None else most

@@ -14,7 +14,7 @@ from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.elastic.job_classes import ClassWorkload
 from gpuplan.planner.elastic.renting import RentedCluster
-from gpuplan.planner.elastic.replay import PlanReplay, jobs_of, replay_of
+from gpuplan.planner.elastic.replay import PlanReplay, jobs_of
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.renting.billing import billed_gpu_us
 from gpuplan.simkit.rounds.decisions import Decide, RoundsCluster, run_decisions
@@ -113,7 +113,7 @@ def _replay_of(
     workload: ClassWorkload, cluster: RentedCluster, run: RoundsRun, *, waits: float
 ) -> PlanReplay:
     """Return what a run measured, with the bill of its cluster."""
-    return replay_of(
+    return PlanReplay(
         jobs_of(workload),
         workload.horizon_h,
         jct_s=(run.finish_us - run.submit_us) / MICROS,
