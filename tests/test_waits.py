@@ -404,3 +404,22 @@ def test_the_rules_that_held_on_the_known_site_are_the_true_ones(gpuplan, tmp_pa
     )  # fmt: skip
     assert code == 0, err
     assert_close(json.loads(out)["results"], true_shares("wait_h_real"), 0.02)
+
+
+def test_jobs_that_never_started_are_part_of_a_short_answer(gpuplan, tmp_path):
+    def shown(never):
+        rows = [f"{i},{i * 10},{i * 10 + 2},{i * 10 + 5},1" for i in range(90)]
+        rows += [f"n{i},{i},,,1" for i in range(never)]
+        log = tmp_path / f"{never}.csv"
+        log.write_text("\n".join(["job_id,submit,start,end,gpus", *rows]) + "\n")
+        pairs = ("job_id=job_id", "submit_time=submit", "start_time=start", "end_time=end",
+                 "num_gpus=gpus")  # fmt: skip
+        words = [word for pair in pairs for word in ("--map", pair)]
+        code, out, _ = gpuplan("waits", log, *words)
+        assert code == 0
+        return " ".join(out.split())
+
+    text = shown(10)
+    assert text.startswith("Jobs that started hardly waited: 2 s on average")
+    assert "10 more jobs never started: 10% of all." in text
+    assert shown(0).startswith("Jobs hardly wait: 2 s on average")

@@ -14,6 +14,8 @@ QUEUED = ("queue", "quota", "pending")
 """Groups of reasons that free GPUs and quotas would end."""
 NOT_SAID = "Pending"
 """What Kueue says of a workload that it has not looked at, or not said more about."""
+NOT_SCHEDULED = "NotScheduled"
+"""Stands for the wait of a pod of which the log does not say why it is not scheduled."""
 ADMISSION = "AdmissionChecks"
 """Stands for the time from the reservation of quota to the admission of a workload."""
 LIMITS, QUEUE, DEPENDENCY, ARRAY, HELD, BEGIN, UNKNOWN = (

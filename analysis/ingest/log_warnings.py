@@ -13,18 +13,25 @@ from gpuplan.analysis.reading.batch import (
     GPU_SHARES,
     MIG_SLICES,
     OTHER_CLUSTERS,
+    PENDING,
     SET_BACK,
     WITHOUT_GPUS,
 )
 
+MANY_PENDING = 0.01
+"""Share of the jobs of a trace from which those that wait change what it says."""
 
-def log_warnings(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
+
+def log_warnings(
+    counts: Mapping[str, int], waits: int, kept: int, pending: int = 0
+) -> list[str]:
     """Return what makes a trace doubtful, one sentence each.
 
     Args:
         counts: rows by what was noted of them.
         waits: jobs with a wait.
         kept: jobs of the trace.
+        pending: pods or workloads that had not started when the log was taken, left out.
     """
     warnings: list[str] = []
     early, few = counts[EARLY], counts[FEW_GPUS]
@@ -40,6 +47,13 @@ def log_warnings(counts: Mapping[str, int], waits: int, kept: int) -> list[str]:
             "are local and the clock was set back, so GPUs seem held for an hour too long\n"
             "  next: --time-zone NAME, such as America/New_York"
         )
+    if pending > MANY_PENDING * kept:
+        who = (
+            "1 pod or workload still waits for its first start and is"
+            if pending == 1
+            else f"{pending:,} pods or workloads still wait for their first start and are"
+        )
+        warnings.append(f"{who} left out: demand and waits are more than the numbers say")
     if far := counts[FAR_TIMES]:
         have = "has" if far == 1 else "have"
         warnings.append(
@@ -85,4 +99,6 @@ def empty_log_hint(path: Path, left_out: Collection[str]) -> str:
             "where GPUs have a name of their own: "
             f"gpuplan ingest {path} --gpu-resource NAME -o trace.parquet"
         )
+    if PENDING in left_out:
+        return "none of them has run yet: export the log again when some have"
     return "export the log again, without the filter that leaves nothing"

@@ -34,7 +34,7 @@ from gpuplan.analysis.job_table.schema import (
 from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG, SameJobs
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat, SideTable, SourceContext
 from gpuplan.analysis.log_formats.mapped import with_columns, with_values
-from gpuplan.analysis.reading.batch import CUT_OFF, Batch, Refused, Rows, cut_warnings
+from gpuplan.analysis.reading.batch import CUT_OFF, PENDING, Batch, Refused, Rows, cut_warnings
 from gpuplan.analysis.reading.computed import kept_columns, with_computed, with_kept
 from gpuplan.analysis.reading.joins import KEY, Join, Parts
 from gpuplan.analysis.reading.memo import ColumnMemo
@@ -190,7 +190,8 @@ class Reading:
         A log was cut, most jobs start before their submission, or GPUs are those of a worker.
         """
         warnings = cut_warnings(self.log.by_reason[CUT_OFF], self.may_be_cut)
-        return (*warnings, *log_warnings(self.counts, self.waits, self.kept))
+        pending = self.left_out().get(PENDING, 0)
+        return (*warnings, *log_warnings(self.counts, self.waits, self.kept, pending))
 
     def _zone(self) -> str | None:
         plan = self.plans[0]

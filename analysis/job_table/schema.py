@@ -91,9 +91,6 @@ their sum is known; share of the job's GPU-hours that have figures, to which all
 share of the GPUs' memory in use; memory in use on the fullest GPU, and that of one GPU; where the
 figures come from."""
 
-SAME_NAMES = (SCHEDULER_COLUMNS.keys() | UTILIZATION_COLUMNS.keys()) - {LIMIT_COLUMN}
-"""Of these, the names that columns of a log may have too: ``--keep`` takes them as kept."""
-
 RUNS, REQUEUE = "runs", "requeue_s"
 RUN_FIELDS: dict[str, pl.DataType] = {
     "start": SUBMIT_TYPE,
@@ -130,6 +127,11 @@ QUEUE_COLUMNS: dict[str, pl.DataType] = {
 """What the traces of Kubernetes logs keep of queues: the queue of the user and that of the
 cluster, when quota was reserved, how often a job was preempted, whether its wait has attempts in it
 that the log forgot, and whether it may be preempted, where the log says so. All may be null."""
+
+SAME_NAMES = (SCHEDULER_COLUMNS.keys() | UTILIZATION_COLUMNS.keys() | QUEUE_COLUMNS.keys()) - {
+    LIMIT_COLUMN
+}
+"""Of these, the names that columns of a log may have too: ``--keep`` takes them as kept."""
 
 STEPS = "steps"
 """Column of the traces of logs that record training steps: what a job has to do."""

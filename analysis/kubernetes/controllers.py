@@ -22,6 +22,7 @@ from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.pods import Surroundings, user_of
 from gpuplan.analysis.kubernetes.quantities import Amount
 from gpuplan.analysis.kubernetes.times import StatusCondition, holds, seconds, true_at
+from gpuplan.analysis.reading.batch import PENDING
 
 TRAINING = {
     "PyTorchJob": "pytorchReplicaSpecs",
@@ -260,7 +261,7 @@ def _set_times(
     start = start or children_start
     job.state, job.source_state = state, word
     if start is None and state == "running":
-        job.left_out = "pending"
+        job.left_out = PENDING
     elif start is None and (state == "completed" or item.kind == JOB_SET):
         job.fault = job.fault or ("missing", "start", "no time at which it started", A_START)
     elif start is None:

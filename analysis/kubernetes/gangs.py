@@ -126,6 +126,7 @@ def _alone(pod: PodRun) -> KubeJob:
         owner=pod.owner.name or pod.labels.get(JOB_NAME, ""),
         notes=pod.notes,
         left_out=pod.left_out,
+        reason=pod.reason,
         fault=pod.fault,
     )
 

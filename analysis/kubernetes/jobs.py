@@ -50,9 +50,13 @@ class Attempt(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class KubeRows(Rows):
-    """The rows of a source, with the jobs that they are made of, as long as none was read."""
+    """The rows of a source, with the jobs that they are made of, as long as none was read.
+
+    ``until`` is the last instant that all sources tell of, seconds after 1970; None for none.
+    """
 
     jobs: Sequence[KubeJob] = ()
+    until: float | None = None
 
 
 class KubeJob(Struct, gc=False):
@@ -70,7 +74,9 @@ class KubeJob(Struct, gc=False):
         state, source_state: how it ended.
         past_s: seconds of earlier attempts, where nothing else is known of them.
         starts_over: whether its duration is that of the last attempt, which did all its work.
-        last_known: until when a running job is known to run; None where the log does not say.
+        last_known: until when a running job is known to run; None where the log does not say:
+            `rows_of_sources` takes the last instant of the log.
+        told: the last time that its object tells of, beside those of its attempts.
         price: $ per hour of one instance, where the log says; ``cost`` what it cost.
         notes: what to count of it.
         left_out: why it is no job; empty for one.
@@ -102,6 +108,7 @@ class KubeJob(Struct, gc=False):
     past_s: float = 0.0
     starts_over: bool = False
     last_known: float | None = None
+    told: float | None = None
     price: float | None = None
     cost: float | None = None
     owner: str = ""
@@ -134,6 +141,7 @@ def rows_of_sources(
     refused: Iterable[tuple[int, Refused]],
     sources: int,
     notes: Sequence[str] = (),
+    taken: float | None = None,
 ) -> list[Rows]:
     """Return the rows of each source, of jobs and of objects that could not be read.
 
@@ -142,9 +150,13 @@ def rows_of_sources(
         refused: position of the source, and what was refused there.
         sources: how many there are.
         notes: what the sources say of themselves; on the first.
+        taken: when the sources were taken or later, seconds after 1970; None where only the jobs
+            tell.
     """
     jobs = list(jobs)
     _mark_far(jobs)
+    until = _last_instant(jobs, taken)
+    _set_last_known(jobs, until)
     rows: dict[int, list[Refused | KubeJob]] = defaultdict(list)
     for source, row in refused:
         rows[source].append(row)
@@ -157,6 +169,7 @@ def rows_of_sources(
             partial(_batches, rows[i]),
             tuple(notes if i == 0 else ()),
             [row for row in rows[i] if isinstance(row, KubeJob)],
+            until,
         )
         for i in range(sources)
     ]
@@ -224,6 +237,33 @@ def _mark_far(jobs: Iterable[KubeJob]) -> None:
             job.fault = ("out_of_range", "time", shown_time(other_times.outer(span)), IMPOSSIBLE)
         elif other_times.is_far(span):
             job.notes |= {"far"}
+
+
+def _last_instant(jobs: Sequence[KubeJob], taken: float | None) -> float | None:
+    """Return the last instant that a log tells of; None where it has no times.
+
+    The jobs that wait count: one of them may have come long after the last start or end.
+    """
+    spans = [span for job in jobs if (span := _span(job)) is not None]
+    others = OtherTimes.of(spans)
+    ends = [last for first, last in spans if not others.is_far((first, last))]
+    if taken is not None and not others.is_far((taken, taken)):
+        ends.append(taken)
+    return max(ends, default=None)
+
+
+def _set_last_known(jobs: Sequence[KubeJob], until: float | None) -> None:
+    """Let jobs that still run do so until an instant, where nothing else is known of them."""
+    for job in jobs:
+        is_open = bool(job.attempts) and job.attempts[-1].end is None and job.state == "running"
+        if until is not None and is_open and job.last_known is None:
+            job.last_known = max(until, job.attempts[-1].start)
+
+
+def _span(job: KubeJob) -> tuple[float, float] | None:
+    """Return the first and the last time that a job tells of; None for none."""
+    instants = [at for at in (*_instants(job), job.told or 0.0) if 0 < at <= MOST_S]
+    return (min(instants), max(instants)) if instants else None
 
 
 def _text(name: str) -> Callable[[KubeJob], Cell]:

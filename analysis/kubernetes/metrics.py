@@ -41,6 +41,7 @@ from gpuplan.analysis.kubernetes.pods import (
     end_state,
 )
 from gpuplan.analysis.kubernetes.series import LabelledSeries
+from gpuplan.analysis.reading.batch import PENDING
 
 CREATED, SCHEDULED = "kube_pod_created", "kube_pod_status_scheduled_time"
 COMPLETED, PHASE = "kube_pod_completion_time", "kube_pod_status_phase"
@@ -368,7 +369,7 @@ def _set_times(run: PodRun, pod: _Pod, series: PodSeries, has_phases: bool) -> N
     ):
         run.end, run.state, run.source_state = completed, "unknown", "completed"
     elif run.start is None:
-        run.left_out = "pending"
+        run.left_out = PENDING
     elif is_at_end:
         run.state, run.source_state = "running", "Running"
     else:

@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec import field as member
 
 from gpuplan.analysis.kubernetes.gpus import Claim, PodSpec
-from gpuplan.analysis.kubernetes.objects import KubeObject
-from gpuplan.analysis.kubernetes.times import StatusCondition
+from gpuplan.analysis.kubernetes.objects import UNREADABLE, KubeObject
+from gpuplan.analysis.kubernetes.times import StatusCondition, latest
 
 
 class Owner(Struct, gc=False):
@@ -106,6 +106,34 @@ _AS_NAMED = msgspec.json.Decoder(_Named)
 def labels_of(item: KubeObject) -> Mapping[str, str]:
     """Return the labels of an object. Raises ValueError where it cannot be read."""
     return item.read(_AS_NAMED).metadata.labels or {}
+
+
+class _Heartbeat(Struct):
+    at: datetime | None = member(name="lastHeartbeatTime", default=None)
+
+
+class _Heartbeats(Struct):
+    conditions: list[_Heartbeat] | None = None
+
+
+class _Beating(Struct):
+    status: _Heartbeats | None = None
+
+
+_AS_BEATING = msgspec.json.Decoder(_Beating)
+
+
+def heartbeat_of(item: KubeObject) -> float | None:
+    """Return when a node last reported, seconds after 1970; None where it does not tell.
+
+    A node reports every few minutes, so that is how long before a dump the last report was.
+    """
+    try:
+        status = item.read(_AS_BEATING).status
+    except UNREADABLE:
+        return None
+    conditions = (status.conditions if status is not None else None) or ()
+    return latest(condition.at for condition in conditions)
 
 
 DRIVER = "gpu."

@@ -27,7 +27,16 @@ from gpuplan.analysis.kubernetes.pod_objects import (
     PodStatus,
 )
 from gpuplan.analysis.kubernetes.quantities import Amount
-from gpuplan.analysis.kubernetes.times import earliest, holds, latest, seconds, true_at
+from gpuplan.analysis.kubernetes.times import (
+    TRUE,
+    condition,
+    earliest,
+    holds,
+    latest,
+    seconds,
+    true_at,
+)
+from gpuplan.analysis.reading.batch import PENDING
 
 NODE_FAILURES = frozenset({"NodeLost", "NodeShutdown", "DeletionByTaintManager", "DeletionByPodGC"})
 PREEMPTIONS = frozenset({"PreemptionByScheduler", "Preempting"})
@@ -90,6 +99,7 @@ class PodRun(Struct, gc=False):
         preemptible: whether it may be preempted, where its group says so.
         notes: what to count of it.
         left_out: why it is no job; empty for one.
+        reason: why it is not scheduled, where it waits.
         fault: reason, column, what was found and what was expected, where it is refused.
     """
 
@@ -114,6 +124,7 @@ class PodRun(Struct, gc=False):
     preemptible: bool | None = None
     notes: frozenset[str] = frozenset()
     left_out: str = ""
+    reason: str | None = None
     fault: tuple[str, str, str, str] | None = None
 
 
@@ -184,7 +195,10 @@ def pod_run(pod: Pod, item: KubeObject, around: Surroundings) -> PodRun:
             run.left_out = "without_gpus"
             return run
     if status.phase in ("", "Pending"):
-        run.left_out = "pending" if status.phase or item.event != DELETED else "deleted"
+        run.left_out = PENDING if status.phase or item.event != DELETED else "deleted"
+        scheduled = condition(status.conditions, "PodScheduled")
+        if scheduled is not None:
+            run.reason = "Scheduled" if scheduled.status == TRUE else scheduled.reason
         return run
     run.gpu_type = type_of_labels(node, around.instances) or type_of_labels(
         spec.node_selector or NOTHING, around.instances

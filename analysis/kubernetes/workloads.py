@@ -19,7 +19,15 @@ from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
 from gpuplan.analysis.kubernetes.pods import Surroundings, is_service, user_of
 from gpuplan.analysis.kubernetes.quantities import Amount
-from gpuplan.analysis.kubernetes.times import TRUE, StreamTimes, condition, holds, seconds, true_at
+from gpuplan.analysis.kubernetes.times import (
+    TRUE,
+    StreamTimes,
+    condition,
+    holds,
+    latest,
+    seconds,
+    true_at,
+)
 from gpuplan.analysis.kubernetes.workload_objects import (
     ADMITTED,
     EVICTED,
@@ -35,6 +43,7 @@ from gpuplan.analysis.kubernetes.workload_objects import (
     WorkloadSpec,
     WorkloadStatus,
 )
+from gpuplan.analysis.reading.batch import PENDING
 
 EVICTED_STATES = {"NodeFailures": "node_fail", "PodsReadyTimeout": "failed",
                   "Deactivated": "cancelled"}  # fmt: skip
@@ -80,11 +89,11 @@ def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
     last = newest(list(kept))
     ordered = in_order(kept)
     versions = [item.read(AS_WORKLOAD) for item in ordered]
-    latest = versions[next(i for i, item in enumerate(ordered) if item is last)]
-    meta, status = latest.metadata, latest.status or WorkloadStatus()
+    newest_version = versions[next(i for i, item in enumerate(ordered) if item is last)]
+    meta, status = newest_version.metadata, newest_version.status or WorkloadStatus()
     labels = meta.labels or {}
     times = _times(versions)
-    queue = latest.spec.queue
+    queue = newest_version.spec.queue
     job = KubeJob(
         last.number,
         last.source,
@@ -93,19 +102,20 @@ def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
         seconds(meta.created),
         job_class="service" if is_service(meta.owner) else None,
         user=user_of(labels, meta.annotations or {}, site.around.user_label),
-        priority=latest.spec.priority or 0,
+        priority=newest_version.spec.priority or 0,
         queue=queue,
         cluster_queue=site.cluster_queues.get((meta.namespace, queue or "")),
         owner=meta.owner.name,
         reserved=times.reserved,
         reason=times.reason,
+        told=latest(told.at for told in status.conditions or ()),
     )
     admissions = [item.status.admission for item in versions if item.status is not None]
     admission = next((a for a in reversed(admissions) if a is not None), None)
     if admission is not None and admission.cluster_queue:
         job.cluster_queue = admission.cluster_queue
     try:
-        _set_gpus(job, latest.spec, admission, site)
+        _set_gpus(job, newest_version.spec, admission, site)
     except ValueError as error:
         job.fault = gpu_fault(error)
     if not job.gpus and job.fault is None and not site.around.include_cpu:
@@ -116,9 +126,9 @@ def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
     if last.event == DELETED and deleted is None and times.starts and not is_finished:
         deleted = site.times.until(last)
         job.notes |= {"end_by_last_event"}
-    _set_times(job, latest, times, last.event == DELETED, deleted)
+    _set_times(job, newest_version, times, last.event == DELETED, deleted)
     if len(kept) == 1 and not job.left_out:
-        _leave_out_held(job, status, latest)
+        _leave_out_held(job, status, newest_version)
     _set_attempts(job, status, times)
     return job
 
@@ -275,7 +285,7 @@ def _held(admission: WorkloadAdmission | None, job: KubeJob) -> tuple[Amount, in
 
 
 def _why_waiting(latest: KueueWorkload) -> str:
-    return "inactive" if latest.spec.active is False else "pending"
+    return "inactive" if latest.spec.active is False else PENDING
 
 
 def _set_attempts(job: KubeJob, status: WorkloadStatus, times: _Times) -> None:

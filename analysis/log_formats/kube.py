@@ -22,7 +22,13 @@ from gpuplan.analysis.kubernetes.gangs import group_of, jobs_of_pods
 from gpuplan.analysis.kubernetes.heads import kinds_in
 from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
-from gpuplan.analysis.kubernetes.pod_objects import AS_POD, gpus_of_claim, group_spec, labels_of
+from gpuplan.analysis.kubernetes.pod_objects import (
+    AS_POD,
+    gpus_of_claim,
+    group_spec,
+    heartbeat_of,
+    labels_of,
+)
 from gpuplan.analysis.kubernetes.pods import PodRun, Surroundings, pod_run
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import (
@@ -49,6 +55,7 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     plain = list(_plain_jobs(objects))
     gangs = _chosen_gangs(choices, plain, pods)
     without_pods = list(_controllers(objects, pods, plain, around))
+    reported = _last_heartbeat(objects)
     objects.forget()
     named = numbered([*jobs_of_pods(drained(pods), gangs), *without_pods])
     notes = [history_note(named, HISTORY), *objects.other_kinds_note((POD, *KINDS))]
@@ -58,7 +65,13 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
     if not named and not objects.refused:
         kinds = ", ".join(sorted(objects.counts)) or "nothing"
         raise InputError(streams[0].path, f"has no pods and no jobs; found {kinds}", hint=COMMAND)
-    return rows_of_sources(named, objects.refused, len(streams), notes)
+    return rows_of_sources(named, objects.refused, len(streams), notes, reported)
+
+
+def _last_heartbeat(objects: ObjectsByKind) -> float | None:
+    """Return when a node last reported, which pods that run were there to see; None for none."""
+    beats = (heartbeat_of(item) for item in objects.of(NODE))
+    return max((at for at in beats if at is not None), default=None)
 
 
 def _chosen_gangs(

@@ -22,7 +22,7 @@ from gpuplan.analysis.kubernetes.pods import Surroundings
 from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext
 from gpuplan.analysis.price_formats.instances import instance_models
-from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, WITHOUT_GPUS, Tally
+from gpuplan.analysis.reading.batch import EARLY, FAR_TIMES, PENDING, WITHOUT_GPUS, Tally
 from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, text
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds
@@ -33,7 +33,7 @@ LEFT_OUT = {
     WITHOUT_GPUS: "pods or workloads without GPUs left out (gpuplan ingest --include-cpu keeps "
     "them)",
     "gpus_unknown": "pods left out because no series says how many GPUs they request",
-    "pending": "pods or workloads that have not started left out",
+    PENDING: "pods or workloads that have not started left out",
     "deleted": "deleted before they started",
     "stuck": "workloads that are evicted but hold their quota, left out (nothing runs)",
     "inactive": "workloads that are deactivated, left out",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NO_REASON = "none recorded"
+"""What a reason is called where the log has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class LimitWait:
@@ -117,12 +120,13 @@ class TypeUse:
 
 @dataclass(frozen=True, slots=True)
 class WaitingNow:
-    """The workloads that wait at the end of a dump of Kueue, for one reason.
+    """The workloads or pods that wait at the end of a dump of Kubernetes, for one reason.
 
     Attributes:
-        name: the reason of the condition ``QuotaReserved``, as Kueue writes it.
+        name: the reason of the condition ``QuotaReserved`` of a workload or ``PodScheduled`` of a
+            pod, as the dump has it.
         meaning: what it means.
-        jobs: workloads.
+        jobs: workloads, or pods.
         gpus: GPUs that they request.
         mean_wait_s, longest_wait_s: how long they have waited so far.
     """

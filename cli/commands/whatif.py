@@ -39,7 +39,14 @@ def show(study: Answer[WhatIfRequest, WhatIfResults | ValidationResults]) -> Stu
 
     return StudyView(
         headline=" ".join(
-            filter(None, [results.doubt, whatif_headline(results, study.request.strict)])
+            filter(
+                None,
+                [
+                    results.doubt,
+                    whatif_headline(results, study.request.strict),
+                    *results.caveats,
+                ],
+            )
         ),
         tables=tables,
         answer=tuple(shown) if has_quotas else None,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from gpuplan.analysis.base.time_units import HOUR_S
+from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.history.reasons import (
     ADMISSION,
     LIMITS,
@@ -15,10 +17,11 @@ from gpuplan.analysis.history.reasons import (
     reason_groups,
 )
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.waits.results import NO_REASON
 from gpuplan.cli.formats.units import show_count, show_duration, show_number
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.waits.results import SlurmReasonWait, WaitSummary
+    from gpuplan.analysis.waits.results import SlurmReasonWait, WaitingNow, WaitSummary
 
 LEAST_SHARE = 0.01
 MOST_REASONS = 4
@@ -36,18 +39,30 @@ SHORT_S = 300.0
 """Waits of less are no reason for a change."""
 
 
-def waits_text(waits: WaitSummary, *, is_short: bool = False) -> str:
+def waits_text(
+    waits: WaitSummary,
+    *,
+    is_short: bool = False,
+    waiting: Sequence[WaitingNow] = (),
+    waits_as: str = "workload",
+) -> str:
     """Return how long jobs wait, why, and whether the cluster is too small.
 
     Args:
         waits: of a log.
         is_short: whether to leave out what the rest of the wait was.
+        waiting: what waits at the end of the log, by reason.
+        waits_as: what that is called.
     """
+    now = _waiting_now(waiting, waits_as)
+    left = now or _never_started(waits)
     if not waits.wait_h:
-        return "No job with GPUs waits."
+        return f"No job that started had to wait. {left}" if left else "No job with GPUs waits."
     mean, p95 = show_duration(waits.mean_wait_s), show_duration(waits.p95_wait_s)
     if hardly_wait(waits):
-        return f"Jobs hardly wait: {mean} on average from submission to start (P95 {p95})."
+        who = "Jobs that started hardly waited" if left else "Jobs hardly wait"
+        text = f"{who}: {mean} on average from submission to start (P95 {p95})."
+        return f"{text} {left}".strip()
     eligible = waits.mean_eligible_wait_s
     from_eligible = (
         f"; {show_duration(eligible)} from when it is eligible"
@@ -55,12 +70,14 @@ def waits_text(waits: WaitSummary, *, is_short: bool = False) -> str:
         else ""
     )
     start = (
-        f"A job waits {mean} on average from submission to start "
-        f"(P95 {p95}{from_eligible}{_until_reserved(waits)})."
+        f"{'A job that started waited' if now else 'A job waits'} {mean} on average from "
+        f"submission to start (P95 {p95}{from_eligible}{_until_reserved(waits)})."
     )
+    if now:
+        start = f"{start} {now}"
     tail = f"{_why(waits)} {_size(waits, is_short=is_short)}"
     if waits.basis == FREE_GPUS:
-        tail = _by_free_gpus(waits)
+        tail = _by_free_gpus(waits, waiting)
     return f"{start} {tail}{_assumed(waits)}"
 
 
@@ -141,12 +158,39 @@ def _size(waits: WaitSummary, *, is_short: bool) -> str:
     return f"Is the cluster too small? {answer}: {'; '.join(parts)}."
 
 
-def _by_free_gpus(waits: WaitSummary) -> str:
+def _never_started(waits: WaitSummary) -> str:
+    """Return how many jobs never started, whose waits no mean has; empty for few."""
+    never = waits.never_started
+    if never < LEAST_SHARE * (waits.jobs + never) or not never:
+        return ""
+    return f"{counted(never, 'more job')} never started: {never / (waits.jobs + never):.0%} of all."
+
+
+def _waiting_now(waiting: Sequence[WaitingNow], waits_as: str) -> str:
+    """Return what waits at the end of a log, whose waits no mean has; empty for nothing."""
+    jobs = sum(row.jobs for row in waiting)
+    if not jobs:
+        return ""
+    gpus = sum(row.gpus for row in waiting)
+    longest = show_duration(max(row.longest_wait_s for row in waiting))
+    wait, so_far = ("waits", "for") if jobs == 1 else ("wait", "the longest for")
+    reason = max(waiting, key=lambda row: row.jobs)
+    return (
+        f"{counted(jobs, waits_as)} ({show_count(gpus)} {'GPU' if gpus == 1 else 'GPUs'}) still "
+        f"{wait} at the end of the log, {so_far} {longest} so far"
+        f"{'' if reason.name == NO_REASON else f', mostly: {reason.meaning}'}."
+    )
+
+
+def _by_free_gpus(waits: WaitSummary, waiting: Sequence[WaitingNow]) -> str:
     """Return what the free GPUs tell where the log records no reasons."""
     full = waits.full_cluster_share or 0.0
     answer = "It may be" if full >= MOSTLY else "Not by these numbers alone"
     if full < PARTLY:
         answer = "Hardly"
+    unfinished_h = sum(row.jobs * row.mean_wait_s for row in waiting) / HOUR_S
+    if full < MOSTLY and unfinished_h > PARTLY * waits.wait_h:
+        answer = "The waits that are over cannot tell"
     admission = _admission(waits)
     free = max(1 - full - admission, 0.0)
     checks = "" if not admission else f", in {admission:.0%} quota was reserved already"

@@ -46,6 +46,10 @@ def placement_tables(study: PlacementResults) -> tuple[Table, ...]:
     return (policies,)
 
 
+MISSED = 0.05
+"""Share of the requests that miss the SLO from which the P95 latency is over it."""
+
+
 def placement_headline(study: PlacementResults) -> str:
     """Return the answer in one sentence."""
     best = min(study.policies, key=lambda placement: placement.max_gpus)
@@ -58,8 +62,8 @@ def placement_headline(study: PlacementResults) -> str:
     usd = next(row.saved_usd_per_month for row in rows if row.max_gpus == best.max_gpus)
     month = "" if usd is None else f", {show_usd(usd)} a month"
     return (
-        f"With shared GPUs ({best.policy}{gamma}) you need {best.max_gpus:,} instead of "
-        f"{exclusive:,} ({100 * share:.1f}% fewer{month})."
+        f"With shared GPUs ({best.policy}{gamma}) you need {counted(best.max_gpus, 'GPU')} instead "
+        f"of {exclusive:,} ({100 * share:.1f}% fewer{month})."
     )
 
 
@@ -138,9 +142,12 @@ def coscaling_headline(study: CoscalingResults) -> str:
         parts = [f"{gpus} under {outcome.policy} instead of {exclusive.max_gpus:,}"]
     if outcome.functions:
         worst = max(outcome.functions, key=lambda service: service.violation_rate)
-        alone = show_share(exclusive.worst_violation_rate)
-        text = f"worst service {worst.name}: {show_share(worst.violation_rate)} over its SLO"
-        parts.append(text if outcome is exclusive else f"{text}, {alone} on whole GPUs")
+        alone = exclusive.worst_violation_rate
+        misses = show_share(worst.violation_rate)
+        text = f"worst service {worst.name}: {misses} of its requests miss the SLO"
+        parts.append(text if outcome is exclusive else f"{text}, {show_share(alone)} on whole GPUs")
+        if worst.violation_rate > max(alone, MISSED):
+            parts[0] = f"Sharing does not keep the SLO: {parts[0][0].lower()}{parts[0][1:]}"
     if speeds := [job.kept_share for job in outcome.training]:
         low, high = min(speeds), max(speeds)
         kept = show_share(low) if high - low < 0.005 else f"{100 * low:.0f}-{100 * high:.0f}%"

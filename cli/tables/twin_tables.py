@@ -147,15 +147,15 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
     """
     texts = []
     for change in whatif.changes:
-        lost = _lost(change, whatif)
+        lost, name = _lost(change, whatif), _named(change, whatif)
         if not change.groups:
-            texts.append(f"{change.name}: {lost}no scored job starts in both replays.")
+            texts.append(f"{name}: {lost}no scored job starts in both replays.")
             continue
         if _loses_most(change, whatif):
-            texts.append(f"{change.name}: {lost}no mean wait is given for the few that do.")
+            texts.append(f"{name}: {lost}no mean wait is given for the few that do.")
             continue
         all_jobs, *groups = _figures(change)
-        text = f"{change.name}: {lost}{_moves(*all_jobs)}."
+        text = f"{name}: {lost}{_moves(*all_jobs)}."
         if change.split is not None:
             text += _split_jobs(change.split)
         if sentence := _groups_that_change(groups):
@@ -171,6 +171,13 @@ def whatif_headline(whatif: WhatIfResults, strict: bool = False) -> str:
             text += f" It costs {show_about_usd(abs(usd))} a month {more} than today."
         texts.append(text)
     return " ".join(texts)
+
+
+def _named(change: ChangeEffect, whatif: WhatIfResults) -> str:
+    """Return what a change is called, with the GPUs of its quotas that no node has."""
+    gpus = whatif.on_no_node.get(change.name, 0)
+    more = f" ({counted(gpus, 'more GPU')}, which no node in the dump shows)" if gpus else ""
+    return f"{change.name}{more}"
 
 
 def _lost(change: ChangeEffect, whatif: WhatIfResults) -> str:

@@ -113,13 +113,17 @@ def _top_reason(group: Any) -> str | None:
     return f"{hours / group.wait_h:.0%} {name}" if hours else None
 
 
+CONDITIONS = {"workload": "QuotaReserved of Kueue", "pod": "PodScheduled of Kubernetes"}
+"""What waits -> the condition whose reason is told."""
+
+
 def waiting_tables(results: WaitsResults) -> tuple[Table, ...]:
-    """Return what waits at the end of a dump of Kueue, by reason; nothing where nothing does."""
+    """Return what waits at the end of a log of Kubernetes, by reason; empty for nothing."""
     if not results.waiting:
         return ()
     return (
         table(
-            "What waits at the end of the dump (Kueue's condition QuotaReserved)",
+            f"What waits at the end of the log (condition {CONDITIONS[results.waits_as]})",
             results.waiting,
             {
                 "name": "reason",

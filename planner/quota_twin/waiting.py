@@ -13,9 +13,8 @@ from gpuplan.analysis.quota.gpu_quotas import quota_gpus
 from gpuplan.analysis.quota.kueue_site import QuotaDocument
 from gpuplan.analysis.quota.workloads import KueueLog
 from gpuplan.analysis.waits.pools import StatedCluster
-from gpuplan.analysis.waits.results import WaitingNow
+from gpuplan.analysis.waits.results import NO_REASON, WaitingNow
 
-NONE = "none recorded"
 QUOTAS, QUOTAS_OF_DUMP = "quotas of --twin", "quotas in the dump"
 
 
@@ -24,7 +23,7 @@ def waiting_now(log: KueueLog) -> tuple[WaitingNow, ...]:
     waited = (log.end - pl.col("waits_since")).clip(lower_bound=0)
     rows = (
         log.waiting.with_columns(
-            name=pl.col("reason").replace("", None).fill_null(NONE), waited=waited
+            name=pl.col("reason").replace("", None).fill_null(NO_REASON), waited=waited
         )
         .group_by("name")
         .agg(
@@ -38,7 +37,7 @@ def waiting_now(log: KueueLog) -> tuple[WaitingNow, ...]:
     return tuple(
         WaitingNow(
             name,
-            group_of(NOT_SAID if name == NONE else name).title,
+            group_of(NOT_SAID if name == NO_REASON else name).title,
             jobs,
             gpus,
             float(mean),

@@ -138,6 +138,8 @@ class WhatIfResults:
         loans: which queue holds GPUs out of the quota of which, today and with each change.
         evictions: which queue evicts workloads of which, today and with each change.
         doubt: why the replays cannot tell what changes do; empty where they can.
+        on_no_node: change -> GPUs that it adds to quotas and that no node has; of Kueue.
+        caveats: what the effects leave out, one sentence each, part of the answer.
         notes: how the changes were read, and what the replays show, one sentence each.
     """
 
@@ -155,6 +157,8 @@ class WhatIfResults:
     loans: tuple[Loan, ...] | UnsetType = UNSET
     evictions: tuple[Eviction, ...] | UnsetType = UNSET
     doubt: Hidden[str] = ""
+    on_no_node: Hidden[dict[str, int]] = field(default_factory=dict)
+    caveats: Hidden[tuple[str, ...]] = ()
     notes: Hidden[tuple[str, ...]] = ()
 
 

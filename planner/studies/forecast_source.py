@@ -11,7 +11,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import HOUR_US
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.characterize import today
 from gpuplan.analysis.characterize.shares import names_of
 from gpuplan.analysis.forecast.demand import (
@@ -35,6 +35,7 @@ from gpuplan.simkit.time import to_micros
 MOST_SERIES = 100
 OF_TABLE = ("group", "gpu_type", ALL)
 COLUMNS = (*today.COLUMNS, "priority")
+GPU_TYPE = "gpu_type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _from_series(request: ForecastRequest) -> DemandSource:
 
 def _from_trace(request: ForecastRequest) -> DemandSource:
     by = () if request.by == ALL else (request.by,)
-    columns = dict.fromkeys((*COLUMNS, REQUEUE, *by))
+    columns = dict.fromkeys((*COLUMNS, REQUEUE, GPU_TYPE, *by))
     trace = read_trace(request.trace, request.jobs, columns=tuple(columns))
     jobs, notes = trace.jobs, list(trace.notes)
     is_spot = (jobs["priority"] == "spot").fill_null(False)
@@ -120,6 +121,12 @@ def _from_trace(request: ForecastRequest) -> DemandSource:
         )
     last = jobs["submit_time"].dt.epoch("us").max()
     jobs = jobs.filter(kept)
+    types = jobs[GPU_TYPE].drop_nulls().unique().sort().to_list()
+    if len(types) > 1 and request.by != GPU_TYPE:
+        notes.append(
+            f"GPUs of {len(types)} types ({listed(types, 4)}) count as one pool, though a job "
+            "needs those of its own type\n  next: --by gpu_type tells them apart"
+        )
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
     is_running = (jobs["state"] == "running").fill_null(False).to_numpy()
     # A job asks for its GPUs until it ends, or until the log was taken.

@@ -23,6 +23,8 @@ from gpuplan.planner.site.change_effects import WhatIfResults
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.quota_site import dump_of, site_of_log
 
+EACH_ALONE = "each change is replayed alone: --together makes all of them at once"
+
 
 def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]:
     """Replay a dump of Kueue with and without each change.
@@ -56,26 +58,46 @@ def quota_whatif(request: WhatIfRequest) -> Answer[WhatIfRequest, WhatIfResults]
         )
     if lost := sum(sum(change.rejected.values()) for change in effects.changes):
         warnings.append(f"{lost:,} workloads that start today never start with a change")
-    if nowhere := " ".join(_on_no_node(document, made)):
-        effects = replace(effects, doubt=" ".join(filter(None, [nowhere, effects.doubt])))
+    effects = replace(
+        effects,
+        on_no_node=dict(_on_no_node(document, made)),
+        caveats=tuple(_still_waiting(log)),
+    )
     return Answer(
         request=request,
         results=effects,
         inputs=(InputFile(str(log.path), log.sha256, log.jobs.height),),
         warnings=tuple(warnings),
-        notes=(*notes, *effects.notes, "whether users would submit otherwise is not modeled"),
+        notes=(
+            *notes,
+            *([EACH_ALONE] if len(made) > 1 else []),
+            *effects.notes,
+            "whether users would submit otherwise is not modeled",
+        ),
     )
 
 
-def _on_no_node(document: QuotaDocument, changes: Sequence[QuotaChange]) -> Iterator[str]:
-    """Yield a sentence for each change whose quotas are for more GPUs than the nodes have."""
+def _on_no_node(
+    document: QuotaDocument, changes: Sequence[QuotaChange]
+) -> Iterator[tuple[str, int]]:
+    """Yield the changes whose quotas are for more GPUs than the nodes have, and how many more."""
     for change in changes:
         if "add-nodes" in change.name:
             continue
         changed, _ = change.changed(document)
         if gpus := missing_gpus(document, changed):
-            which = f"{change.name}: " if len(changes) > 1 else ""
-            yield f"{which}{counted(gpus, 'GPU')} of the quotas would be on no known node."
+            yield change.name, gpus
+
+
+def _still_waiting(log: KueueLog) -> Iterator[str]:
+    """Yield a sentence on the workloads that wait at the end of a dump, which no replay has."""
+    if jobs := log.waiting.height:
+        gpus, is_one = round(log.waiting["gpus"].sum()), jobs == 1
+        yield (
+            f"{counted(jobs, 'workload')} ({counted(gpus, 'GPU')}) still "
+            f"{'waits and is' if is_one else 'wait and are'} not in these waits, as "
+            f"{'its run time is' if is_one else 'their run times are'} unknown."
+        )
 
 
 def _today(

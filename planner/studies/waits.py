@@ -29,6 +29,7 @@ from gpuplan.analysis.waits.pools import NODES, StatedCluster, kind_of, partitio
 from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitingNow, WaitSummary
 from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
 from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
+from gpuplan.analysis.waits.waiting_pods import waiting_pods
 from gpuplan.planner.quota_twin.waiting import QUOTAS_OF_DUMP, cluster_of_quotas, waiting_now
 from gpuplan.planner.requests.site_request import check_kind
 from gpuplan.planner.requests.waits import WaitsRequest
@@ -41,6 +42,7 @@ COLUMNS = (*NEEDED, "user", "group")
 REAL_COLUMNS = ("job_id",)
 OVER = 1e-6
 PODS = "kube"
+WORKLOAD, POD = "workload", "pod"
 NODES_OF_DUMP = "nodes of the dump"
 VANISHED = (
     "pods vanish hours to days after they end, and the GPUs that they held look free here: too few "
@@ -63,7 +65,9 @@ class WaitsResults:
         summary: of all jobs.
         groups: by account, partition, QOS, GPU type and size, where the log has them.
         timeline: hours waited over time.
-        waiting: workloads that wait at the end of a dump of Kueue, by reason, most GPUs first.
+        waiting: workloads or pods that wait at the end of a log of Kubernetes, by reason, most
+            GPUs first.
+        waits_as: what they are called.
         zone: of local times.
     """
 
@@ -71,6 +75,7 @@ class WaitsResults:
     groups: tuple[GroupWait, ...]
     timeline: tuple[WaitBin, ...]
     waiting: tuple[WaitingNow, ...] = ()
+    waits_as: Hidden[str] = WORKLOAD
     zone: Hidden[str] = "UTC"
 
 
@@ -94,6 +99,9 @@ def waits(request: WaitsRequest) -> Answer[WaitsRequest, WaitsResults]:
     nodes = None
     if is_of_pods and request.trace.is_file():
         nodes = read_node_gpus(request.trace, instance_models())
+    waiting = () if dump is None else waiting_now(dump)
+    if trace.log is not None and request.trace.is_file():
+        waiting = waiting or waiting_pods(request.trace, trace.log.source_format)
     analysis = wait_analysis(trace, request.trace, request, jobs, quotas, nodes)
     if analysis is None:
         raise InputError(
@@ -105,7 +113,8 @@ def waits(request: WaitsRequest) -> Answer[WaitsRequest, WaitsResults]:
             analysis.summary(),
             analysis.groups(),
             analysis.timeline(),
-            () if dump is None else waiting_now(dump),
+            waiting,
+            WORKLOAD if dump is not None else POD,
             shown_zone(trace.provenance.time_zone),
         ),
         inputs=(trace_input(trace),),
