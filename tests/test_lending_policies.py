@@ -68,6 +68,18 @@ def test_the_answer_on_lending_comes_before_the_load(gpuplan, small):
     code, out, err = gpuplan("compare", str(small), "--cluster", "2x4", "--policy", "yarn-cs")
     assert code == 0 and out.startswith("yarn-cs earns ") and "jobs request" in err
     assert "jobs request" not in out
+    assert "at an assumed $0.39 per spot GPU-hour" in " ".join(out.split())
+    words = (
+        "compare",
+        str(small),
+        "--cluster",
+        "2x4",
+        "--policy",
+        "yarn-cs",
+        "--spot-price",
+        "0.5",
+    )
+    assert "/month at $0.50 per spot GPU-hour" in " ".join(gpuplan(*words)[1].split())
 
 
 def test_leases_have_no_settings_of_evictions():

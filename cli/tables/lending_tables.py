@@ -32,9 +32,10 @@ def with_lending(
         settings: of each policy.
         no_spot: results of high-priority jobs alone, with ``label``.
     """
-    lending = [row for row in rows if "spot" in row]
+    lending, settings = [row for row in rows if "spot" in row], tuple(settings)
     if not lending:
         return view
+    is_assumed = all(row.get("spot_usd_per_gpu_h") is None for row in settings)
     alone = {row["label"]: row["hp"] for row in no_spot}
     lending = [{**row, "no_spot": alone[row["label"]]} if alone else row for row in lending]
     answer = _answer(lending, _queue(settings))
@@ -44,15 +45,19 @@ def with_lending(
     )  # prices of rented GPUs say nothing of lending
     return replace(
         view,
-        headline=_headline(lending),
+        headline=_headline(lending, is_assumed=is_assumed),
         tables=(*tables, *view.tables),
         answer=(answer,),
         notes=notes,
     )
 
 
-def _headline(rows: Sequence[Row]) -> str:
-    texts = (_earning(rows), _waiting(rows), _spot_waiting(rows))
+def _headline(rows: Sequence[Row], *, is_assumed: bool) -> str:
+    texts = (
+        _earning(rows, "an assumed " if is_assumed else ""),
+        _waiting(rows),
+        _spot_waiting(rows),
+    )
     return " ".join(text for text in texts if text)
 
 
@@ -68,7 +73,8 @@ def _usd(value: float) -> str:
     return f"{show_usd(value)}/month"
 
 
-def _earning(rows: Sequence[Row]) -> str:
+def _earning(rows: Sequence[Row], assumed: str) -> str:
+    """Return what lending earns; ``assumed`` stands before the price of a spot GPU-hour."""
     some = [row for row in rows if row["spot_runs"]]
     if not some:
         return (
@@ -76,7 +82,7 @@ def _earning(rows: Sequence[Row]) -> str:
         )
     best = max(some, key=lambda row: float(row["benefit_usd_per_month"]))
     most = best["benefit_usd_per_month"]
-    price = f"at {show_usd(best['spot_usd_per_gpu_h'])} per spot GPU-hour"
+    price = f"at {assumed}{show_usd(best['spot_usd_per_gpu_h'])} per spot GPU-hour"
     if len(some) == 1:
         return f"{best['label']} earns {_usd(most)} {price}, and {_kept(best)}."
     best_rows = [row for row in some if row["benefit_usd_per_month"] >= (1 - ALIKE) * most]
