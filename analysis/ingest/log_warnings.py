@@ -22,9 +22,7 @@ MANY_PENDING = 0.01
 """Share of the jobs of a trace from which those that wait change what it says."""
 
 
-def log_warnings(
-    counts: Mapping[str, int], waits: int, kept: int, pending: int = 0
-) -> list[str]:
+def log_warnings(counts: Mapping[str, int], waits: int, kept: int, pending: int = 0) -> list[str]:
     """Return what makes a trace doubtful, one sentence each.
 
     Args:

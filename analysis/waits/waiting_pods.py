@@ -28,10 +28,10 @@ def waiting_pods(path: Path, source_format: str) -> tuple[WaitingNow, ...]:
         InputError: the log cannot be used.
     """
     form = FORMATS.get(source_format)
-    if form is None or form.together is None:
+    if form is None or form.open_all is None:
         return ()
     with opened_file(path) as stream:
-        rows = [part for part in form.together([stream], IngestOptions())]
+        rows = [part for part in form.open_all([stream], IngestOptions())]
     by_reason: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for part in rows:
         if not isinstance(part, KubeRows) or part.until is None:

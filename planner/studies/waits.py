@@ -29,7 +29,6 @@ from gpuplan.analysis.waits.pools import NODES, StatedCluster, kind_of, partitio
 from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitingNow, WaitSummary
 from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
 from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
-from gpuplan.analysis.waits.waiting_pods import waiting_pods
 from gpuplan.planner.quota_twin.waiting import QUOTAS_OF_DUMP, cluster_of_quotas, waiting_now
 from gpuplan.planner.requests.site_request import check_kind
 from gpuplan.planner.requests.waits import WaitsRequest
@@ -100,8 +99,10 @@ def waits(request: WaitsRequest) -> Answer[WaitsRequest, WaitsResults]:
     if is_of_pods and request.trace.is_file():
         nodes = read_node_gpus(request.trace, instance_models())
     waiting = () if dump is None else waiting_now(dump)
-    if trace.log is not None and request.trace.is_file():
-        waiting = waiting or waiting_pods(request.trace, trace.log.source_format)
+    if dump is None and trace.log is not None and request.trace.is_file():
+        from gpuplan.analysis.waits.waiting_pods import waiting_pods  # it loads formats of logs
+
+        waiting = waiting_pods(request.trace, trace.log.source_format)
     analysis = wait_analysis(trace, request.trace, request, jobs, quotas, nodes)
     if analysis is None:
         raise InputError(
