@@ -73,7 +73,7 @@ def _usd(value: float) -> str:
     return f"{show_usd(value)}/month"
 
 
-def _earning(rows: Sequence[Row], assumed: str) -> str:
+def _earning(rows: Sequence[Row], assumed: str = "") -> str:
     """Return what lending earns; ``assumed`` stands before the price of a spot GPU-hour."""
     some = [row for row in rows if row["spot_runs"]]
     if not some:
