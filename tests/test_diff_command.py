@@ -220,7 +220,7 @@ def test_gates_are_test_cases_and_annotations(gpuplan, files, tmp_path, monkeypa
         (("--tolerance", "nan"), 2, "--tolerance must be a finite number"),
         (("--fail-if", "jobs > 5%"), 2, "a change has a sign"),
         (("--junit", "old.json"), 3, "old.json: is the input"),
-        (("-o", "x.svg"), 2, "expected one of .json, .md, .csv, .txt"),
+        (("-o", "x.svg"), 2, "expected a name that ends in one of .json, .md, .csv, .txt"),
         (("--fail-if", "nobs > +5%"), 2, "did you mean jobs"),
     ],
 )

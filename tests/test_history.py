@@ -166,7 +166,7 @@ def test_a_period_is_called_by_its_name_and_a_month_may_be_given(gpuplan, log):
     assert " March 2026: " in begins(*MARCH) and " Today: " in begins()
     assert begins("--from", "2026-03", "--to", "2026-04") == begins(*MARCH)
     err = gpuplan("characterize", str(log), "--from", "March")[2]
-    assert "'2026-01'" in err
+    assert "2026-01 (UTC unless it has an offset)" in err
     march = begins("--from", "2026-03-02", "--to", "2026-03-21")
     assert " 2026-03-02 to 2026-03-21: " in march
     assert " From 2026-03-02 on: " in begins("--from", "2026-03-02")
@@ -242,7 +242,7 @@ def test_times_may_have_an_offset(gpuplan, log):
         words = ("bill", log, "--price", "1", "--from", begin, "--to", "2026-04-01")
         assert results(gpuplan, *words)["gpu_h"] == 8 * 60 + 40 + 16 * 48
     code, _, err = gpuplan("bill", log, "--price", "1", "--from", "May")
-    assert code == 2 and "UTC, or an offset" in err and "2026-01-31T08:30:00+01:00" in err
+    assert code == 2 and "UTC unless it has an offset" in err and "2026-01-31T08:30:00+01:00" in err
 
 
 def test_a_forecast_counts_the_gpus_held_now(gpuplan, tmp_path):

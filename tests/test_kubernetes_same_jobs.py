@@ -8,7 +8,8 @@ import pytest
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.ingest.ingest import ingest
-from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob, KubeRows
+from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.jobs import KubeRows
 from gpuplan.analysis.kubernetes.same_jobs import SameJobs
 
 SAMPLES = Path(__file__).parents[1] / "sample_traces"

@@ -148,3 +148,13 @@ def test_waits_take_the_quotas_of_the_dump_for_the_cluster(gpuplan, dump):
     assert code == 0
     (kind,) = json.loads(out)["results"]["gpu_types"]
     assert (kind["gpus"], kind["source"]) == (40, "quotas in the dump")
+
+
+def test_a_number_that_no_integer_holds_is_named_with_its_key(gpuplan, tmp_path):
+    queue = cluster_queue("a-cq", 16)
+    queue["spec"]["preemption"] = {"reclaimWithinCohort": 10**20 - 1}
+    jobs = [workload(f"j{i}", "a", i, i, i + 900) for i in range(9)]
+    path = write_list(tmp_path / "k.json", [queue, local_queue("a", "a-cq"), *jobs])
+    code, out, err = gpuplan("whatif", path, "--site", path)
+    assert code == 3 and not out
+    assert "preemption.reclaimWithinCohort: found 99999999999999999999" in err

@@ -185,10 +185,7 @@ class Reading:
         return [(what, self.counts[what]) for what in whats if self.counts[what]]
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what makes the trace doubtful.
-
-        A log was cut, most jobs start before their submission, or GPUs are those of a worker.
-        """
+        """Return what makes the trace doubtful, such as a cut log or starts before submissions."""
         warnings = cut_warnings(self.log.by_reason[CUT_OFF], self.may_be_cut)
         pending = self.left_out().get(PENDING, 0)
         return (*warnings, *log_warnings(self.counts, self.waits, self.kept, pending))

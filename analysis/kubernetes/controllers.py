@@ -16,7 +16,7 @@ from gpuplan.analysis.kubernetes.gpus import (
     gpus_of,
     type_of_labels,
 )
-from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import KubeObject
 from gpuplan.analysis.kubernetes.pod_objects import PodMeta
 from gpuplan.analysis.kubernetes.pods import Surroundings, user_of

@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.pods import (
     GROUP_ANNOTATIONS,
     INDEXES,

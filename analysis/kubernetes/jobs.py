@@ -1,4 +1,4 @@
-"""A job as every Kubernetes format gives it, and how such jobs become rows of a source."""
+"""How jobs of Kubernetes become rows of a source."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from operator import attrgetter
 
 import msgspec
 import polars as pl
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.schema import RUN_FIELDS
 from gpuplan.analysis.kubernetes.far_times import IMPOSSIBLE, OtherTimes
-from gpuplan.analysis.kubernetes.quantities import Amount
+from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
 from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
 from gpuplan.analysis.reading.records import ROWS_PER_BATCH, Cell, plain
 
@@ -25,27 +24,6 @@ MOST_NODES = 64
 MOST_S = 2.5e11
 """The year 9999, in seconds after 1970; what lies beyond is no time."""
 NOTES_BETWEEN = ","
-
-
-class Attempt(Struct, frozen=True, gc=False):
-    """One interval in which a job held GPUs.
-
-    Attributes:
-        start, end: seconds after 1970; an end of None is still to come.
-        gpus: held, at most at one time.
-        workers: pods, at most at one time.
-        state: how it ended, or ``running``.
-        source_state: the same as the log has it.
-        nodes: where it ran.
-    """
-
-    start: float
-    end: float | None
-    gpus: Amount
-    workers: int
-    state: str
-    source_state: str = ""
-    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,68 +35,6 @@ class KubeRows(Rows):
 
     jobs: Sequence[KubeJob] = ()
     until: float | None = None
-
-
-class KubeJob(Struct, gc=False):
-    """A job of a Kubernetes format.
-
-    Attributes:
-        number, source: its place in a file, and the position of that file.
-        name: its id, ``namespace/name``; a reused one gets ``#2`` in `numbered`.
-        group: its namespace.
-        owner: name of what made it or its pods, in the same namespace; empty for none.
-        submit: seconds after 1970.
-        attempts: its intervals, in order; empty where it never started.
-        attempt_count: attempts that the log tells of, also those without an interval.
-        gpus, workers: requested or held.
-        state, source_state: how it ended.
-        past_s: seconds of earlier attempts, where nothing else is known of them.
-        starts_over: whether its duration is that of the last attempt, which did all its work.
-        last_known: until when a running job is known to run; None where the log does not say:
-            `rows_of_sources` takes the last instant of the log.
-        told: the last time that its object tells of, beside those of its attempts.
-        price: $ per hour of one instance, where the log says; ``cost`` what it cost.
-        notes: what to count of it.
-        left_out: why it is no job; empty for one.
-        fault: reason, column, what was found and what was expected, where it is refused.
-    """
-
-    number: int
-    source: int
-    name: str
-    group: str
-    submit: float | None
-    attempts: list[Attempt] = []
-    attempt_count: int = 1
-    gpus: Amount = 0
-    workers: int = 1
-    gpu_type: str | None = None
-    state: str = "unknown"
-    source_state: str = ""
-    job_class: str | None = None
-    user: str | None = None
-    priority: int | None = None
-    preemptible: bool | None = None
-    queue: str | None = None
-    cluster_queue: str | None = None
-    preemptions: int | None = None
-    reserved: float | None = None
-    reason: str | None = None
-    wait_includes_attempts: bool | None = None
-    past_s: float = 0.0
-    starts_over: bool = False
-    last_known: float | None = None
-    told: float | None = None
-    price: float | None = None
-    cost: float | None = None
-    owner: str = ""
-    notes: frozenset[str] = frozenset()
-    left_out: str = ""
-    fault: tuple[str, str, str, str] | None = None
-
-    def shown(self) -> str:
-        """Return what is kept of it where it is refused: nothing but its name and its times."""
-        return msgspec.json.encode({"job_id": self.name, "submit": self.submit}).decode()
 
 
 def numbered(jobs: Iterable[KubeJob]) -> list[KubeJob]:
@@ -141,7 +57,7 @@ def rows_of_sources(
     refused: Iterable[tuple[int, Refused]],
     sources: int,
     notes: Sequence[str] = (),
-    taken: float | None = None,
+    taken_s: float | None = None,
 ) -> list[Rows]:
     """Return the rows of each source, of jobs and of objects that could not be read.
 
@@ -150,12 +66,12 @@ def rows_of_sources(
         refused: position of the source, and what was refused there.
         sources: how many there are.
         notes: what the sources say of themselves; on the first.
-        taken: when the sources were taken or later, seconds after 1970; None where only the jobs
+        taken_s: when the sources were taken or later, seconds after 1970; None where only the jobs
             tell.
     """
     jobs = list(jobs)
     _mark_far(jobs)
-    until = _last_instant(jobs, taken)
+    until = _last_instant(jobs, taken_s)
     _set_last_known(jobs, until)
     rows: dict[int, list[Refused | KubeJob]] = defaultdict(list)
     for source, row in refused:
@@ -239,7 +155,7 @@ def _mark_far(jobs: Iterable[KubeJob]) -> None:
             job.notes |= {"far"}
 
 
-def _last_instant(jobs: Sequence[KubeJob], taken: float | None) -> float | None:
+def _last_instant(jobs: Sequence[KubeJob], taken_s: float | None) -> float | None:
     """Return the last instant that a log tells of; None where it has no times.
 
     The jobs that wait count: one of them may have come long after the last start or end.
@@ -247,8 +163,8 @@ def _last_instant(jobs: Sequence[KubeJob], taken: float | None) -> float | None:
     spans = [span for job in jobs if (span := _span(job)) is not None]
     others = OtherTimes.of(spans)
     ends = [last for first, last in spans if not others.is_far((first, last))]
-    if taken is not None and not others.is_far((taken, taken)):
-        ends.append(taken)
+    if taken_s is not None and not others.is_far((taken_s, taken_s)):
+        ends.append(taken_s)
     return max(ends, default=None)
 
 

@@ -7,6 +7,7 @@ decoded when it is asked for, and only the members of its type.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -36,6 +37,7 @@ SPACES = re.compile(rb"\s*")
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
 NOTHING = Raw()
 NOT_JSON = "is not JSON"
+MOST_DIGITS = 300
 MOST_LENIENT = 1 << 26
 MOST_WHOLE = 1 << 62
 HINT = "export it again with kubectl get ... -o json"
@@ -74,7 +76,11 @@ class _Text(Struct):
 _AS_TEXT, _AS_IDENTITY = msgspec.json.Decoder(_Text), msgspec.json.Decoder(_Identity)
 _AS_LIST, _AS_WORD = msgspec.json.Decoder(list[Raw]), msgspec.json.Decoder(str)
 _AS_ITEMS = msgspec.json.Decoder(list[Raw] | None)
-_AS_ANY = msgspec.json.Decoder()
+
+
+def _any_number(digits: str) -> float:
+    """Return a whole number as such, and as a float where it has more digits than any amount."""
+    return int(digits) if len(digits) < MOST_DIGITS else float(digits)
 
 
 class KubeObject(Struct, frozen=True, gc=False):
@@ -119,7 +125,7 @@ class KubeObject(Struct, frozen=True, gc=False):
 
         Raises ValueError where its text is not an object.
         """
-        value = _AS_ANY.decode(self.text)
+        value = json.loads(bytes(self.text), parse_int=_any_number)
         if not isinstance(value, dict):
             raise ValueError("not an object")
         return {**value, "apiVersion": self.api_version, "kind": self.kind}
@@ -384,7 +390,7 @@ def _refuse(file: ObjectFile, error: Exception) -> None:
 def _check_answer(path: Path, member: _Text) -> None:
     """Refuse an answer of an API server that says that it failed. Raises `InputError`."""
     if member.kind == "Status" and member.status and member.message:
-        status, message = _AS_ANY.decode(member.status), _AS_ANY.decode(member.message)
+        status, message = json.loads(bytes(member.status)), json.loads(bytes(member.message))
         if status == "Failure":
             raise InputError(
                 path, f"is an error of the API server: {message}", hint="ask again as it says"

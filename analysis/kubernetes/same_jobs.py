@@ -10,7 +10,8 @@ from pathlib import Path
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.kubernetes.jobs import KubeJob, KubeRows
+from gpuplan.analysis.kubernetes.job import KubeJob
+from gpuplan.analysis.kubernetes.jobs import KubeRows
 from gpuplan.analysis.reading.batch import Rows
 
 FORMATS = ("kueue", "yunikorn", "kube", "kube-metrics")

@@ -15,7 +15,7 @@ from gpuplan.analysis.kubernetes.gpus import (
     is_gpu,
     type_of_labels,
 )
-from gpuplan.analysis.kubernetes.jobs import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
 from gpuplan.analysis.kubernetes.pods import Surroundings, is_service, user_of
 from gpuplan.analysis.kubernetes.quantities import Amount
@@ -108,7 +108,7 @@ def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
         owner=meta.owner.name,
         reserved=times.reserved,
         reason=times.reason,
-        told=latest(told.at for told in status.conditions or ()),
+        told=latest(condition.at for condition in status.conditions or ()),
     )
     admissions = [item.status.admission for item in versions if item.status is not None]
     admission = next((a for a in reversed(admissions) if a is not None), None)

@@ -14,12 +14,8 @@ from msgspec import field as member
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.kubernetes.gangs import attempts_of
-from gpuplan.analysis.kubernetes.jobs import (
-    KubeJob,
-    history_note,
-    numbered,
-    rows_of_sources,
-)
+from gpuplan.analysis.kubernetes.job import KubeJob
+from gpuplan.analysis.kubernetes.jobs import history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
 from gpuplan.analysis.kubernetes.pod_objects import NO_OWNER
 from gpuplan.analysis.kubernetes.pods import PodRun

@@ -20,7 +20,8 @@ from gpuplan.analysis.kubernetes.controllers import (
 )
 from gpuplan.analysis.kubernetes.gangs import group_of, jobs_of_pods
 from gpuplan.analysis.kubernetes.heads import kinds_in
-from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
+from gpuplan.analysis.kubernetes.job import KubeJob
+from gpuplan.analysis.kubernetes.jobs import history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_objects
 from gpuplan.analysis.kubernetes.pod_objects import (
     AS_POD,

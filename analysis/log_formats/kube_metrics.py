@@ -75,8 +75,8 @@ def _open_all(streams: Sequence[SourceStream], choices: IngestOptions) -> list[R
         if job.state == "running":
             job.last_known = answers[job.source].last
     notes += [*_notes(series, answers), *user_note(jobs, choices)]
-    taken = max((answer.last for answer in answers if answer.last is not None), default=None)
-    return rows_of_sources(numbered(jobs), refused, len(streams), notes, taken)
+    taken_s = max((answer.last for answer in answers if answer.last is not None), default=None)
+    return rows_of_sources(numbered(jobs), refused, len(streams), notes, taken_s)
 
 
 def _gangs(gang: str | None, pods: Sequence[PodRun]) -> set[str]:

@@ -17,7 +17,8 @@ from gpuplan.analysis.job_table.schema import (
     SCHEDULER_COLUMNS,
     STATES,
 )
-from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN, KubeJob
+from gpuplan.analysis.kubernetes.job import KubeJob
+from gpuplan.analysis.kubernetes.jobs import NOTES_BETWEEN
 from gpuplan.analysis.kubernetes.pods import Surroundings
 from gpuplan.analysis.kubernetes.same_jobs import IN_ANOTHER_LOG
 from gpuplan.analysis.log_formats.format import IngestOptions, SourceContext

@@ -17,7 +17,8 @@ from gpuplan.analysis.kubernetes.collection import ObjectsByKind, collected
 from gpuplan.analysis.kubernetes.heads import KUEUE as GROUP
 from gpuplan.analysis.kubernetes.heads import WORKLOADS as COMMAND
 from gpuplan.analysis.kubernetes.heads import kinds_in
-from gpuplan.analysis.kubernetes.jobs import KubeJob, history_note, numbered, rows_of_sources
+from gpuplan.analysis.kubernetes.job import KubeJob
+from gpuplan.analysis.kubernetes.jobs import history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import read_objects
 from gpuplan.analysis.kubernetes.times import StreamTimes
 from gpuplan.analysis.kubernetes.workloads import QueueSite, workload_job

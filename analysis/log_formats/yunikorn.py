@@ -12,13 +12,8 @@ from msgspec import field as member
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.job_table.gpu_names import gpu_name
 from gpuplan.analysis.kubernetes.gpus import in_gpus, is_gpu
-from gpuplan.analysis.kubernetes.jobs import (
-    Attempt,
-    KubeJob,
-    history_note,
-    numbered,
-    rows_of_sources,
-)
+from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
+from gpuplan.analysis.kubernetes.jobs import history_note, numbered, rows_of_sources
 from gpuplan.analysis.kubernetes.objects import UNREADABLE, read_text
 from gpuplan.analysis.log_formats.format import IngestOptions, LogFormat
 from gpuplan.analysis.log_formats.kubernetes_jobs import job_plan, kept_columns

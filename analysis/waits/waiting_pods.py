@@ -40,7 +40,7 @@ def waiting_pods(path: Path, source_format: str) -> tuple[WaitingNow, ...]:
             if job.left_out == PENDING:
                 waited = 0.0 if job.submit is None else max(part.until - job.submit, 0.0)
                 by_reason[job.reason or NO_REASON].append((float(job.gpus), waited))
-    told = [
+    waiting = [
         WaitingNow(
             name,
             group_of(NOT_SCHEDULED if name == NO_REASON else name).title,
@@ -51,4 +51,4 @@ def waiting_pods(path: Path, source_format: str) -> tuple[WaitingNow, ...]:
         )
         for name, pods in by_reason.items()
     ]
-    return tuple(sorted(told, key=lambda row: (-row.gpus, row.name)))
+    return tuple(sorted(waiting, key=lambda row: (-row.gpus, row.name)))

@@ -10,6 +10,7 @@ from gpuplan.cli.formats.report import StudyView, picture
 from gpuplan.cli.tables import bill_tables as tables
 from gpuplan.cli.tables import delay_tables as delays
 from gpuplan.cli.tables import invoice_tables as invoices
+from gpuplan.cli.tables.bill_change import change_headline, change_table
 from gpuplan.cli.tables.bill_parts import parts_table
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ def show(study: BillAnswer) -> StudyView:
         more = [parts_table(results, period, is_full=True), *more]
     if results.change is not UNSET:
         billed_days = {name: study.part_of_month(name) for name in study.request.month_names()}
-        headline = tables.change_headline(results.change, by, billed_days)
-        answer = [tables.change_table(results.change, by)]
+        headline = change_headline(results.change, by, billed_days)
+        answer = [change_table(results.change, by)]
         more = [*answer, *more]
     if len(results.gpu_types) > 1:
         answer.append(types)

@@ -33,7 +33,7 @@ from gpuplan.cli.gates.conditions import (
 )
 from gpuplan.cli.gates.fields import NoField, NoRow, Numbers, ResultField, some
 from gpuplan.cli.gates.gates import GateResult, by_either_name, each, find
-from gpuplan.cli.tables.bill_tables import show_change_usd
+from gpuplan.cli.tables.bill_change import show_change_usd
 
 AMOUNTS_OF_CHANGE = ("new_usd", "gone_usd")
 """Fields that are changes themselves, so that their limit needs no sign."""

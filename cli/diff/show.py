@@ -27,7 +27,7 @@ from gpuplan.cli.results import (
     DiffResults,
     LoneRow,
 )
-from gpuplan.cli.tables.bill_tables import change_headline, change_table
+from gpuplan.cli.tables.bill_change import change_headline, change_table
 from gpuplan.planner.requests.declaration import COST, JCT, WORKLOAD, declaration_of
 
 WINDOWS = ("window_s", "today.window_s")

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
-from gpuplan.analysis.base.words import listed, price_text
+from gpuplan.analysis.base.words import price_text
 from gpuplan.cli.formats.report import Column, Table, table, value_of
 from gpuplan.cli.formats.units import (
     show_duration,
     show_number,
     show_price,
     show_share,
-    show_usd,
 )
-from gpuplan.planner.money.bill import NO_LABEL, POOLS, SPREAD
+from gpuplan.planner.money.bill import POOLS, SPREAD
 from gpuplan.planner.money.held_runs import month_words
 
 if TYPE_CHECKING:
-    from gpuplan.planner.money.bill_results import BillGroup, BillMonth, BillResults, ChangeResults
+    from gpuplan.planner.money.bill_results import BillGroup, BillMonth, BillResults
     from gpuplan.planner.studies.bill import BillAnswer
 
 MOST_GROUPS = 10
@@ -202,42 +201,6 @@ def show_whole_usd(usd: float) -> str:
     return f"{usd:,.0f}"
 
 
-def change_table(change: ChangeResults, by: str) -> Table:
-    """Return what changed between two months, by label, the greatest change first."""
-    rows = [
-        fields_of(row) | {"what": "new" if row.new else "gone" if row.gone else ""}
-        for row in change.groups
-    ]
-    between = {"name": f"between {by}s", "volume_usd": change.between_groups_usd}
-    between["mix_usd"] = -change.between_groups_usd
-    use = fields_of(change) | {"name": "all use", "usd": change.use_usd}
-    idle = {"name": "idle", "usd": change.idle_usd}
-    total = {"name": TOTAL, "usd": change.usd}
-    money = [
-        Column(f"{key}_usd" if key else "usd", words, show_change_usd)
-        for key, words in (
-            ("", "change"),
-            ("price", "price"),
-            ("calendar", "calendar"),
-            ("volume", "volume"),
-            ("mix", "mix"),
-        )
-    ]
-    return table(
-        f"What changed from {change.before} to {change.after}",
-        [*rows, between, use, idle, total],
-        {"name": by, "what": "new or gone" if any(row["what"] for row in rows) else ""},
-        *money,
-    )
-
-
-def show_change_usd(usd: float | None) -> str:
-    """Return a change of dollars with its sign."""
-    if usd is None:
-        return "-"
-    return f"{'-' if usd < -0.005 else '+'}${abs(usd):,.2f}" if abs(usd) >= 0.005 else "$0.00"
-
-
 def focus_table(study: BillAnswer) -> Table:
     """Return the rows in the columns of FOCUS, which CSV has."""
     frame = study.to_frame()
@@ -353,51 +316,3 @@ def _price_words(results: BillResults) -> str:
     if results.cluster_gpus is None and results.gpu_h:
         return f" at {show_price(results.usd / results.gpu_h)} per GPU-hour in the mean"
     return ""
-
-
-def change_headline(
-    change: ChangeResults, by: str, billed_days: Mapping[str, str] | None = None
-) -> str:
-    """Return by how much the bill changed, why, and whose it is.
-
-    Args:
-        change: between two periods.
-        by: what the bill is split by.
-        billed_days: month -> how much of it is billed, in words; empty for a whole one.
-    """
-    days_of = billed_days or {}
-    before, after = (
-        f"{name} ({days})" if (days := days_of.get(name)) else name
-        for name in (change.before, change.after)
-    )
-    growth = f" ({change.usd / change.before_usd:+.1%})" if change.before_usd else ""
-    is_of_months = len(change.before) == len(change.after) == len("2026-03")
-    length = "days in the month" if is_of_months else "length of the period"
-    length = "days billed" if any(days_of.values()) else length
-    word = "more" if change.usd >= 0 else "less"
-    parts = {
-        "prices": change.price_usd,
-        length: change.calendar_usd,
-        "GPU-hours": change.volume_usd,
-        "mix": change.mix_usd,
-        "idle GPUs": change.idle_usd,
-    }
-    largest = sorted(parts, key=lambda name: -abs(parts[name]))
-    why = ", ".join(
-        f"{name} {show_change_usd(parts[name])}" for name in largest if abs(parts[name]) >= 0.005
-    )
-    text = (
-        f"{after} cost ${change.after_usd:,.2f}, ${abs(change.usd):,.2f} {word} than "
-        f"{before}{growth}: {why}."
-    )
-    top = change.groups[0] if change.groups else None
-    if top is not None and len(change.groups) > 1:
-        text += f" {by.capitalize()} {top.name} changed most ({show_change_usd(top.usd)})."
-    for word, usd, names in (
-        ("New", change.new_usd, [row.name for row in change.groups if row.new]),
-        ("Gone", change.gone_usd, [row.name for row in change.groups if row.gone]),
-    ):
-        if names:
-            named = [f"jobs without a {by}" if name == NO_LABEL else name for name in names]
-            text += f" {word}: {listed(named, MOST_NAMED)} ({show_usd(usd)})."
-    return text
