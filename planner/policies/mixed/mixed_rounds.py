@@ -67,7 +67,7 @@ def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose, lasts: Lasts = 
     shape = RoundsCluster(cluster.gpus, hosts, cluster.round_s)
     run = run_decisions(jobs.rounds_jobs(cluster.round_s), shape, driver.decide, driver.repeat)
     driver.close()
-    rounds = np.array(driver.rounds, np.int64).reshape(-1, 2 + len(cluster.gpus))
+    rounds = _with_repeats(driver.rounds, driver.repeats, 2 + len(cluster.gpus))
     return MixedRun(
         run=run,
         jobs=jobs,
@@ -82,6 +82,15 @@ def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose, lasts: Lasts = 
         busy=rounds[:, 2:],
         stretches=np.array(driver.stretches, np.int64).reshape(-1, 4),
     )
+
+
+def _with_repeats(rounds: list[list[int]], repeats: list[int], columns: int) -> IntArray:
+    """Return the rows of rounds, each followed by those that repeat it under the next numbers."""
+    decided = np.array(rounds, np.int64).reshape(-1, columns)
+    copies = np.array(repeats, np.int64) + 1
+    rows: IntArray = np.repeat(decided, copies, axis=0)
+    rows[:, 0] += np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+    return rows
 
 
 @dataclass(slots=True)
@@ -105,6 +114,7 @@ class _MixedDriver:
     finished: int = 0
     pace: ReplayPace = field(default_factory=lambda: ReplayPace(SAY_FIRST_S))
     rounds: list[list[int]] = field(default_factory=list)
+    repeats: list[int] = field(default_factory=list)
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
     end: int = 0
@@ -180,8 +190,7 @@ class _MixedDriver:
     def repeat(self, rounds: int) -> None:
         """Note that the rounds after the last decision repeat it."""
         self._run(self.now_running, rounds)
-        number, *rest = self.rounds[-1]
-        self.rounds += [[number + 1 + i, *rest] for i in range(rounds)]
+        self.repeats[-1] += rounds
         self.end += rounds
 
     def _say(self, number: int) -> None:
@@ -257,6 +266,7 @@ class _MixedDriver:
             kind[runs], weights=jobs.gpus[running[runs]], minlength=len(self.cluster.gpus)
         )
         self.rounds.append([number, running.size, *busy.astype(int).tolist()])
+        self.repeats.append(0)
         self.end = number + 1
 
     def _run(self, running: IntArray, rounds: int) -> None:
