@@ -22,7 +22,7 @@ def notes(gpuplan, trace):
         code, _, err = gpuplan(command, trace, *arguments.split())
         assert code == 0, err
         quiet = gpuplan(command, trace, *arguments.split(), "-q")[2].splitlines()
-        assert all(line.startswith("warning: ") for line in quiet)
+        assert all(line.startswith(("warning: ", "  next: ")) for line in quiet)
         said = [line for line in err.splitlines() if line not in quiet]
         return [line for line in said if not line.startswith(("compiling ", "--full shows "))]
 
@@ -91,3 +91,13 @@ def test_prices_of_a_sweep(notes):
     assert prices == ALL
     (prices,) = notes("sweep", "--threshold 60 --against serverful-only --price-ratio 0.5,1")
     assert prices == ALL.replace("GPU-hour (", "GPU-hour, before --price-ratio (")
+
+
+@pytest.mark.parametrize("command", ["sweep", "simulate", "compare"])
+def test_prices_of_today_and_of_replays_that_differ_are_told(gpuplan, lab, command):
+    words = {"sweep": ("--threshold", "60"), "simulate": ("--policy", "allpass")}
+    words = (command, lab, *words.get(command, ("--policy", "hpa")))
+    text = "per GPU-hour on demand, and replays $1.29, of the provider that they rent from"
+    assert text in gpuplan(*words, "--prices", "builtin")[2]
+    assert text not in gpuplan(*words, "--prices", "builtin", "--price", "1.29")[2]
+    assert text not in gpuplan(*words)[2]

@@ -24,6 +24,8 @@ from gpuplan.planner.studies.replay import ReplayInputs
 WORTH_SAYING = 0.01
 """A backlog above this share of the GPU-hours of all jobs is a warning."""
 AS_ONE_TYPE = "the replay treats all GPUs as one type"
+UNLIKE = 0.05
+"""Relative difference of prices from which on the dollars of today and of replays are not alike."""
 MOST_NAMED = 3
 """GPU types that a note lists."""
 SET_PRICES = ("serverless_usd_per_gpu_h", CLOUD, *RENTED_PRICES)
@@ -116,6 +118,8 @@ def price_policies(
     at_end = () if prices is None or not price_request.is_own else price_note(prices, hours)
     inputs = () if prices is None else prices.book.inputs
     basis, mean = NO_BASIS, None if prices is None else prices.mean(hours)
+    if table is not None and not price_request.is_own:
+        mixed += unlike_prices_note(mean, usd)
     if prices is not None and mean is not None and price_request.is_own:
         basis = todays_basis(today, mean, prices, hours)
     return PricedPolicies(
@@ -127,6 +131,23 @@ def price_policies(
         inputs,
         basis=basis,
         usd_per_gpu_h=mean or 0.0,
+    )
+
+
+def unlike_prices_note(today_usd: float | None, replay_usd: float | None) -> tuple[str, ...]:
+    """Return that today and the replays are charged different prices of one list, if they are.
+
+    Args:
+        today_usd: per GPU-hour, the mean price of the GPUs in use; None where it has none.
+        replay_usd: per GPU-hour, what a replay pays on demand; None where it pays none.
+    """
+    if today_usd is None or replay_usd is None or abs(today_usd - replay_usd) <= UNLIKE * today_usd:
+        return ()
+    usd = price_text(replay_usd)
+    return (
+        f"today is charged ${price_text(today_usd)} per GPU-hour on demand, and replays ${usd}, of "
+        f"the provider that they rent from: do not compare the dollars of both\n"
+        f"  next: --price {usd} charges today as the replays",
     )
 
 

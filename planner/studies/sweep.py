@@ -21,7 +21,7 @@ from gpuplan.planner.requests.sweep import SweepRequest
 from gpuplan.planner.spec_prices import CLOUD, book_price, own_price, price, with_gpu
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.policy_prices import usual_gpu
+from gpuplan.planner.studies.policy_prices import unlike_prices_note, usual_gpu
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, read_replay
 from gpuplan.planner.sweep.alternatives import todays_cluster
 from gpuplan.planner.sweep.results import SweepResults, sweep_frame, sweep_results
@@ -116,6 +116,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     of_cluster = usd if prices is None else prices.mean(hours)
     if of_cluster is None and now is not None:
         of_cluster = now.usage.usd_per_gpu_h
+    unlike = () if table is None or request.price.is_own else unlike_prices_note(of_cluster, usd)
     replays = _with_today(replays, request, inputs, now, of_cluster, gpu)
     effective = settings_of(base.on(inputs.jobs.workload))
     left_out = [note for note in inputs.jobs.notes if NO_GPU in note]
@@ -124,7 +125,11 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
         request=request,
         results=sweep_results(replays),
         inputs=(*inputs.inputs, *(() if prices is None else prices.book.inputs)),
-        warnings=(*replays.warnings, *(note for note in inputs.notes if note not in caveats)),
+        warnings=(
+            *unlike,
+            *replays.warnings,
+            *(note for note in inputs.notes if note not in caveats),
+        ),
         caveats=caveats,
         replays=replays,
         computed={
