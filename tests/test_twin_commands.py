@@ -396,7 +396,7 @@ def headline(*groups, strict=False):
         whole.verdict, whole.p95_verdict, True, None, {}, (), groups,
     )  # fmt: skip
     growth = {row.name: row for row in wait_growth("account", [change], strict)}
-    return whatif_headline(SimpleNamespace(changes=(change,)), strict), growth
+    return whatif_headline(SimpleNamespace(changes=(change,), on_no_node={}), strict), growth
 
 
 def test_a_group_has_to_stand_out_to_be_named_and_to_trip_any_team():
