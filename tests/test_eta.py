@@ -149,6 +149,25 @@ def test_run_times_are_those_of_the_closest_class_that_ran_as_long():
     assert drawn[:, 3].min() == 951 and drawn[:, 3].max() == 1000  # none ran as long
 
 
+def test_a_job_without_a_limit_that_outlasted_all_runs_on_for_a_pareto_time():
+    # After 1000 s it runs r seconds more with probability 1000 / (1000 + r).
+    finished = pl.DataFrame(
+        {"user": ["ann"] * 20, "partition": ["gpu"] * 20, "gpus": [1] * 20, "limit": [1000] * 20,
+         "start": [0] * 20, "run_s": [100] * 20}
+    )  # fmt: skip
+    unfinished = finished[:2].select(
+        "user", "partition", "gpus", "limit", elapsed=pl.Series([1000, 0])
+    )
+    runs = run_times(unfinished, finished, 5000, np.array([True, False]))
+    rng = np.random.default_rng(0)
+    drawn = np.array([runs.draw(rng) for _ in range(10_000)])
+    assert set(drawn[:, 1]) == {100}  # one that waits runs as those of the past
+    more = drawn[:, 0] - 1000
+    assert more.min() >= 1
+    for seconds, share in ((111, 0.9), (333, 0.75), (1000, 0.5), (3000, 0.25), (9000, 0.1)):
+        assert (more > seconds).mean() == pytest.approx(share, abs=0.02)
+
+
 def test_jobs_that_began_too_late_to_run_to_their_limit_do_not_count():
     # Of those that began at 4900 only the short ones have ended at 5000.
     finished = pl.DataFrame(

@@ -1,5 +1,6 @@
 """When a workload of Kueue has its quota: worked by hand, laws, and what is refused."""
 
+import json
 import re
 
 import numpy as np
@@ -22,6 +23,7 @@ from gpuplan.analysis.quota.twin_text import quota_twin_text
 from gpuplan.analysis.quota.workloads import read_kueue_log
 from gpuplan.cli.commands.eta import show
 from gpuplan.planner.quota.model import quota_model
+from gpuplan.planner.quota_twin.forecast import outlasting_warnings
 from gpuplan.planner.quota_twin.instant import quota_instant
 from gpuplan.planner.quota_twin.start_replays import NewWorkload, quota_start_replays
 from gpuplan.planner.requests.eta import EtaRequest
@@ -103,6 +105,47 @@ def test_running_workloads_above_the_quotas_are_left_out_and_counted(tmp_path):
     running = [workload(f"r{i}", "team-a", i, i, gpus=8) for i in range(2)]
     waits, tables = asked([*past(), *running], 400, 8, tmp_path)
     assert tables.unplaced == 1 and waits == {600}
+
+
+def test_a_service_that_outlasted_all_that_ended_lasts_about_as_long_again(gpuplan, tmp_path):
+    # A service has held 8 of 16 GPUs for 5 days; the 20 that ended ran 1000 s each.
+    days = 86400
+    site = [cluster_queue("team-a-cq", 16, None), ALONE[1]]
+    service = workload("service", "team-a", 0, 0, gpus=8)
+    tail = workload("tail", "team-a", 5 * days - 1000, 5 * days - 1000, 5 * days)
+    dump = write_list(tmp_path / "k.json", [*past(), service, tail, *site])
+    twin = tmp_path / "twin.toml"
+    twin.write_text(quota_twin_text(read_quota_site(dump), {"level": "fair"}))
+
+    def answer(gpus):
+        code, out, err = gpuplan("eta", dump, "--twin", twin, "--gpus", gpus, "--replays", 100,
+                                 "--output-format", "json")  # fmt: skip
+        assert code == 0, err
+        return json.loads(out)
+
+    all_gpus = answer(16)
+    assert 3 * days < all_gpus["results"]["p50_s"] < 8 * days
+    # It ends within a day with probability 1 - 5 / (5 + 1); within seconds, hardly ever.
+    assert 0.05 < all_gpus["results"]["within_24h"] < 0.3
+    assert all_gpus["results"]["within_1h"] < 0.05
+    said = (
+        "1 running workload (8 GPUs) has run longer than any that ended; "
+        "the forecast assumes that it lasts about as long again (median)"
+    )
+    assert said in str(all_gpus["warnings"])
+    assert answer(8)["results"]["p50_s"] < 60  # the other 8 are free
+
+
+def test_only_running_workloads_that_none_outlasted_are_warned_of(tmp_path):
+    running = [workload(f"r{i}", "team-a", 0, 0, gpus=2 + i) for i in range(3)]
+    last = workload("last", "team-a", 900, 900, gpus=1)  # it has run for a second
+    for at, expected in ((901, ()), (1001, ((3, 9),))):
+        log = read_kueue_log(write_list(tmp_path / "k.json", [*past(), *running, last, *ALONE]))
+        instant = quota_instant(log, log.site, quota_model(log.site), AT0 + at)
+        outlasting = instant.jobs.filter(instant.is_outlasting)
+        told = outlasting_warnings(instant)
+        assert [(outlasting.height, outlasting["gpus"].sum())] * len(told) == list(expected)
+        assert all("3 running workloads (9 GPUs) have run" in text for text in told)
 
 
 def test_nothing_later_is_known(tmp_path):

@@ -143,6 +143,7 @@ def quota_forecast(
     warnings = [*log.warnings]
     if tested is None:
         warnings.append("how often such intervals hold is unknown: too few past jobs to test")
+    warnings.extend(outlasting_warnings(instant))
     if tables.unplaced:
         warnings.append(
             f"{counted(tables.unplaced, 'running workload')} do not fit the quotas of the "
@@ -163,6 +164,20 @@ def quota_forecast(
             NOT_MODELED,
         ),
     )
+
+
+def outlasting_warnings(instant: QuotaInstant) -> list[str]:
+    """Return a warning where the end of running workloads is only assumed."""
+    outlasting = instant.jobs.filter(pl.Series(instant.is_outlasting))
+    if outlasting.is_empty():
+        return []
+    is_one = outlasting.height == 1
+    gpus = counted(int(outlasting["gpus"].sum()), "GPU")
+    have, they_last = ("has", "it lasts") if is_one else ("have", "they last")
+    return [
+        f"{counted(outlasting.height, 'running workload')} ({gpus}) {have} run longer than any "
+        f"that ended; the forecast assumes that {they_last} about as long again (median)"
+    ]
 
 
 def _widened(results: EtaResults, instant: QuotaInstant) -> EtaResults:

@@ -51,6 +51,14 @@ class QuotaInstant:
         return self.jobs["start"].is_null().to_numpy()
 
     @property
+    def is_outlasting(self) -> BoolArray:
+        """Which workloads run and have run at least as long as any that ended."""
+        longest = int(self.finished.select(pl.col("run_s").max()).item() or 0)
+        has_run_long = self.jobs["run_s"].to_numpy() >= max(longest, 1)
+        outlasting: BoolArray = self.is_running & has_run_long
+        return outlasting
+
+    @property
     def running(self) -> pl.DataFrame:
         """Workloads that hold quota."""
         return self.jobs.filter(pl.Series(self.is_running))

@@ -199,7 +199,7 @@ def _run_times(instant: QuotaInstant, unfinished: IntArray) -> RunTimes:
     """Return what each unfinished workload may run.
 
     Of the finished ones those count that came early enough to end: among the last to start only
-    short ones have.
+    short ones have. Nothing bounds a workload that has run as long as any that ended.
     """
     finished = instant.finished
     longest = max(int(instant.jobs.select(pl.col("run_s").max()).item() or 0), 1)
@@ -211,6 +211,5 @@ def _run_times(instant: QuotaInstant, unfinished: IntArray) -> RunTimes:
         pl.col("run_s"), pl.lit(longest).alias("limit"),
     ]  # fmt: skip
     rows = instant.jobs[unfinished].select(*traits, elapsed=pl.col("run_s"))
-    return run_times(
-        rows, sample.select(*traits, start=pl.lit(instant.at - 2 * longest)), instant.at
-    )
+    past = sample.select(*traits, start=pl.lit(instant.at - 2 * longest))
+    return run_times(rows, past, instant.at, instant.is_outlasting[unfinished])

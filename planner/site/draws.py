@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.time_units import DAY_S, WEEK_S
-from gpuplan.simkit.arrays import FloatArray, IntArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 
 LEAST_SAMPLE = 10
 """Jobs of a class that are enough to draw from; else a wider class counts."""
@@ -18,6 +18,8 @@ CLASSES = (
     ("partition", "limit"), ("user",), ("partition",), (),
 )  # fmt: skip
 """What a class has in common, the closest first."""
+TAIL_STEPS = 200
+"""Quantiles that stand for a run that nothing bounds; the longest is 400 times the elapsed time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,10 @@ class RunTimes:
         return drawn
 
 
-def run_times(unfinished: pl.DataFrame, finished: pl.DataFrame, at: int) -> RunTimes:
+def run_times(
+    unfinished: pl.DataFrame, finished: pl.DataFrame, at: int,
+    is_outlasting: BoolArray | None = None,
+) -> RunTimes:  # fmt: skip
     """Return what jobs may run: shares of their limits that jobs of their class did run.
 
     Only jobs whose limit would have ended before the instant count, where there are enough: among
@@ -48,6 +53,8 @@ def run_times(unfinished: pl.DataFrame, finished: pl.DataFrame, at: int) -> RunT
         unfinished: columns ``user, partition, gpus, limit, elapsed``; times in seconds.
         finished: the same with ``start`` and ``run_s``.
         at: the instant.
+        is_outlasting: which unfinished jobs have no limit and have run at least as long as any
+            that ended; shape (n,), None for none. See `as_long_again`.
     """
     old_enough = finished.filter(pl.col("start") + pl.col("limit") <= at)
     sample = old_enough if old_enough.height >= LEAST_SAMPLE else finished
@@ -63,11 +70,26 @@ def run_times(unfinished: pl.DataFrame, finished: pl.DataFrame, at: int) -> RunT
             for names in CLASSES]  # fmt: skip
     first, values = [0], []
     for i in range(limits.size):
-        drawn = _longer(groups, [of[i] for of in keys], limits[i], elapsed[i])
+        if is_outlasting is not None and is_outlasting[i]:
+            drawn = as_long_again(int(elapsed[i]))
+        else:
+            drawn = _longer(groups, [of[i] for of in keys], limits[i], elapsed[i])
         values.append(drawn)
         first.append(first[-1] + drawn.size)
     flat = np.concatenate([*values, np.empty(0, np.int64)])
     return RunTimes(np.array(first, np.int64), flat)
+
+
+def as_long_again(elapsed: int) -> IntArray:
+    """Return equally likely run times of a job of which only what it has run is known; seconds.
+
+    After ``t`` seconds it goes on for more than ``r`` with probability ``t / (t + r)``, so for a
+    median of ``t``. Source: Gott, "Implications of the Copernican principle for our future
+    prospects", Nature 363 (1993).
+    """
+    below = (np.arange(TAIL_STEPS) + 0.5) / TAIL_STEPS
+    runs: IntArray = np.maximum(np.round(elapsed / below[::-1]), elapsed + 1).astype(np.int64)
+    return runs
 
 
 def _groups(sample: pl.DataFrame, names: list[str]) -> list[tuple[tuple[object, ...], IntArray]]:
