@@ -32,6 +32,8 @@ def test_jobs_without_gpus_or_duration_are_left_out_and_told(tmp_path):
     assert jobs.notes == (
         "1 job is left out because it uses no GPU",
         "1 job is left out because it has no duration",
+        "1 job holds parts of GPUs, and replays give it whole ones: 1.2 times the GPU-hours (only "
+        "policies that lend GPUs, such as gfs and fgd, place parts)",
         "2 jobs get an assumed deadline of 3 times their duration",
     )
 

@@ -43,7 +43,7 @@ LENDING = ("--policy", "gfs", "--cluster", SHAPES, "--spot", "duration_s < 3600"
     ],
     ids=lambda words: " ".join(words[:3]),
 )  # fmt: skip
-def test_pictures_hold_names_of_wide_letters(gpuplan, trace, tmp_path, monkeypatch, words, suffix):
+def test_pictures_hold_names_of_wide_letters(gpuplan, trace, tmp_path, monkeypatch, words):
     @contextmanager
     def without_glyphs():
         with warnings.catch_warnings():

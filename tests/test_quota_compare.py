@@ -131,7 +131,7 @@ def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
     told = " ".join(out.split())
     assert code == 0, err
     assert "gpuplan whatif LOG --twin twin.toml replays them with --set" in told
-    assert "quotas or limits make jobs wait" in told
+    assert "quotas, limits or another order of the queue make jobs wait" in told
     assert "gpuplan size LOG" not in told and "partitions" not in told
 
 
