@@ -112,7 +112,8 @@ def waiting(trace, out):
         f"    with atomic_output(Path({str(out)!r})) as partial:\n"
         "        partial.write_text('half')\n"
         "        print('ready', flush=True)\n"
-        "        time.sleep(60)\n"
+        "        for _ in range(600):\n"  # a signal just before a sleep is answered after it
+        "            time.sleep(0.1)\n"
         "t.read_trace = wait\n"
         "from gpuplan.cli.app.console import run\nrun()"
     )
