@@ -38,11 +38,12 @@ MODULES = {
     **dict.fromkeys(ABOUT, "spot.policies"),
     "kueue": "kueue",
     "kai": "kai",
+    "twin": "twin",
 }
 """Policy -> its file in `gpuplan.planner.policies`, which has a ``POLICY`` or ``POLICIES``."""
 
 RENAMED = {
-    "--policy": {"fixed": "fixed-threshold", "fcfs": "fifo"},
+    "--policy": {"fixed": "fixed-threshold", "fcfs": "fifo", "slurm": "twin"},
     "--baseline": {"fixed": "fixed-width"},
 }
 """Other names that each option takes, old ones or usual ones, and the policies they stand for."""

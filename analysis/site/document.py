@@ -23,6 +23,8 @@ from gpuplan.analysis.storage.toml_text import toml_key, toml_value
 
 TABLES = ("node", "partition", "qos", "account", "priority", "backfill")
 CALIBRATION = "calibration"
+OBJECTS = {".json", ".yaml", ".yml"}
+"""Suffixes of what kubectl prints."""
 A_TWIN = "a file written by gpuplan calibrate"
 CALIBRATE = "write it again: gpuplan calibrate LOG --slurm-conf FILE -o twin.toml"
 NODE_KEYS = ("gpus", "type", "weight")
@@ -205,6 +207,17 @@ def read_twin(path: Path) -> tuple[SiteDocument, CalibrationTable]:
     for keys, _ in leaves(tables):
         document.sources.setdefault(dotted(*keys), "given")
     return document, calibration
+
+
+def is_of_slurm(path: Path) -> bool:
+    """Return whether a file is the settings of a Slurm site, and not the objects of another."""
+    if path.is_dir() or OBJECTS & {suffix.lower() for suffix in path.suffixes}:
+        return False
+    try:
+        _, tables = parse_toml(path, read_unpacked(path), expected=A_TWIN, hint=CALIBRATE)
+    except InputError:
+        return False
+    return "partition" in tables
 
 
 def twin_text(document: SiteDocument, calibration: Mapping[str, Any]) -> str:

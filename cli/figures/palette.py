@@ -73,6 +73,7 @@ LOOKS: dict[str, Look] = {
     "sia": Look(COLOURS["indigo"], MIXED),
     "kueue": Look(COLOURS["wine"], MIXED),
     "kai": Look(COLOURS["olive"], MIXED),
+    "twin": Look(COLOURS["crimson"], MIXED),
     "gfs": Look(COLOURS["indigo"], LENT),
     "gfs-e": Look(COLOURS["crimson"], LENT),
     "gfs-d": Look(COLOURS["yellow"], LENT),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 USE_TWIN = (
     "Use the site's rules: gpuplan calibrate LOG -o twin.toml reads them, and gpuplan size LOG "
-    "--twin twin.toml replays them, as whatif and options do"
+    "--twin twin.toml replays them, as whatif, options and compare --policy twin do"
 )
 OF_KUEUE = (
     "Use the site's quotas: gpuplan calibrate LOG -o twin.toml reads them, and gpuplan whatif LOG "
@@ -31,6 +31,8 @@ OF_OTHERS = (
 )
 OF_SLURM = ("", "slurm", "swf", "canonical")
 """Formats of logs that may be of Slurm; empty where the format is not known."""
+TWIN = "twin"
+"""The policy that replays the rules of a Slurm site."""
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 
@@ -47,7 +49,8 @@ def contradiction(fidelity: Fidelity, source_format: str = "") -> str:
     )
     if fidelity.may_speak or fidelity.cluster_gpus is None:
         return ""
-    step = MISSING_RULE if fidelity.policy == SITE_RULES else _rules_of_site(source_format)
+    has_rules = fidelity.policy in (SITE_RULES, TWIN)
+    step = MISSING_RULE if has_rules else _rules_of_site(source_format)
     misses = (
         (name, replayed_s, recorded_s)
         for name, replayed_s, recorded_s in pairs

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import IntArray
 
 OF_KAI: dict[str, Setting] = {
     "node_size": Setting(
@@ -59,10 +60,18 @@ def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) 
     return kai_replay("kai", SETTINGS, jobs, typed)
 
 
+def never_starts(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
+    """Return the jobs that no quota could hold, by their places. Raises as `simulate`."""
+    from gpuplan.planner.policies.quota_replay import kai_refusals
+
+    return kai_refusals(jobs, values)
+
+
 POLICY = Policy(
     "kai",
     "the queues of a site of KAI, over-quota shares by weight (--site)",
     "kai-scheduler/KAI-Scheduler, 2026",
     SETTINGS,
     simulate,
+    never_starts=never_starts,
 )

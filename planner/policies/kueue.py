@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import IntArray
 
 SETTINGS = {**OF_QUOTA, **OF_CLUSTER}
 
@@ -30,10 +31,18 @@ def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) 
     return kueue_replay("kueue", SETTINGS, jobs, typed)
 
 
+def never_starts(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
+    """Return the jobs that no quota could hold, by their places. Raises as `simulate`."""
+    from gpuplan.planner.policies.quota_replay import kueue_refusals
+
+    return kueue_refusals(jobs, values)
+
+
 POLICY = Policy(
     "kueue",
     "the queues, cohorts and quotas of a site of Kueue (--site)",
     "kubernetes-sigs/kueue, v0.20",
     SETTINGS,
     simulate,
+    never_starts=never_starts,
 )

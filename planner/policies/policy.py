@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.elastic.replay import PlanReplay
     from gpuplan.planner.runs.simulation import Simulation
     from gpuplan.planner.runs.trace_jobs import TraceJobs
+    from gpuplan.simkit.arrays import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Policy:
             a line of its own.
         takes_gpu_types: whether its cluster may have several GPU types.
         decides_by_deadlines: whether soft deadlines change what it does.
+        never_starts: which jobs could never start under the effective settings, by their places;
+            they are left out for all policies of a comparison. None where every job starts.
     """
 
     name: str
@@ -62,6 +65,7 @@ class Policy:
     takes_gpu_types: bool = False
     listed_with: str = ""
     decides_by_deadlines: bool = False
+    never_starts: Callable[[TraceJobs, Mapping[str, Any]], IntArray] | None = None
 
     def defaults(self) -> dict[str, Any]:
         """Return the value of each setting where it is not set."""

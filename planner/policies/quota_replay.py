@@ -72,18 +72,23 @@ def kueue_replay(
     )
 
 
-def never_admitted(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
+def kueue_refusals(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     """Return the jobs that no quota of their queue could hold, by their places.
 
     Raises as `kueue_replay`.
     """
-    if "flavor" not in values:
-        kai = kai_model(site_of_settings("kai", values), round(values["node_size"]))
-        fixed = round(values["unpreemptible_priority"])
-        _, never, _ = kai_jobs(jobs, kai, fixed)
-        return np.flatnonzero(never)
     model = quota_model(as_kueue(site_of_settings("kueue", values)))
     return np.flatnonzero(queued_jobs(jobs, model, any_type=values["flavor"] == "any").never)
+
+
+def kai_refusals(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
+    """Return the jobs that their queue could never hold, by their places.
+
+    Raises as `kai_replay`.
+    """
+    model = kai_model(site_of_settings("kai", values), round(values["node_size"]))
+    _, never, _ = kai_jobs(jobs, model, round(values["unpreemptible_priority"]))
+    return np.flatnonzero(never)
 
 
 def kai_replay(

@@ -347,8 +347,8 @@ def _check_size(
     what = " and ".join(dict.fromkeys(names.values()))
     if not takers and all(has_quotas(policy.settings) for policy in policy_of.values()):
         raise UsageError(
-            f"{size.option}: {what} runs jobs on the GPUs of the site's quotas\n"
-            "  next: leave it out, or give a --site with other quotas; gpuplan whatif changes them"
+            f"{size.option}: {what} runs jobs on the GPUs of the site\n"
+            "  next: leave it out, or give another --site; gpuplan whatif changes a site"
         )
     if not takers:
         raise UsageError(f"{size.option}: {what} has no cluster and rents no workers")

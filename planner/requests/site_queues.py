@@ -1,8 +1,8 @@
-"""The option ``--site``: the queues that policies with quotas replay, and GPUs for the others."""
+"""The option ``--site``: the rules that policies of a site replay, and GPUs for the others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from gpuplan.analysis.base.option import Opt
@@ -10,9 +10,9 @@ from gpuplan.planner.requests.clusters import ClusterRequest
 from gpuplan.planner.requests.settings import OptionSetting, option_settings
 
 SITE = Opt(
-    "The queues and quotas of a site, for policies that replay them (kueue, kai): what kubectl get "
-    "clusterqueues,cohorts,localqueues,resourceflavors -A -o json prints, YAML, or a folder of it. "
-    "Other policies get as many GPUs.",
+    "The site whose rules policies replay: for twin, the twin.toml of gpuplan calibrate; for kueue "
+    "and kai, what kubectl get clusterqueues,cohorts,localqueues,resourceflavors -A -o json "
+    "prints, YAML, or a folder of it. Other policies get as many GPUs.",
     key=None,
     metavar="FILE|FOLDER",
 )
@@ -39,17 +39,29 @@ def site_settings(
     """
     if site is None:
         return []
-    from gpuplan.planner.policies.quota_sites import read_site
-    from gpuplan.planner.quota.model import total_gpus
     from gpuplan.planner.registry import find_policy
 
     made = option_settings(("--site", "site", site))
     is_sized = cluster is not None and bool(cluster.cluster or cluster.gpus)
     is_sized |= any(text.partition("=")[0].strip() in SIZES for text in settings)
     takers = [find_policy(text.partition(":")[0].strip()) for text in policies]
-    gpus = total_gpus(read_site(site))
+    gpus = _gpus_of(site, {policy.name for policy in takers})
     if gpus and not is_sized and any("gpus" in policy.settings for policy in takers):
         size = OptionSetting(f"gpus={gpus}")
         size.option = f"--site {site}"
         made.append(size)
     return made
+
+
+def _gpus_of(site: Path, policies: Collection[str]) -> int:
+    """Return the GPUs of a site of the kind that the policies replay. Raises `InputError`."""
+    from gpuplan.analysis.site.document import is_of_slurm
+
+    if "twin" in policies or is_of_slurm(site):
+        from gpuplan.planner.policies.twin_replay import site_gpus
+
+        return site_gpus(site)
+    from gpuplan.planner.policies.quota_sites import read_site
+    from gpuplan.planner.quota.model import total_gpus
+
+    return total_gpus(read_site(site))

@@ -46,6 +46,7 @@ RECORDED_PRIORITY = "recorded_priority"
 PREEMPTIBLE = "preemptible"
 OF_QUEUES = (
     *QUEUE_COLUMNS, RECORDED_PRIORITY, PREEMPTIBLE, "priority", "gpu_type", "num_workers",
+    "gres_type", "req_nodes", "billing",
 )  # fmt: skip
 """Columns for policies that replay the queues of a site, where a trace has them."""
 

@@ -70,15 +70,15 @@ def fidelity_of_policies(
         at_peak += [] if replay is None else [replay]
         if replay is not None and fidelity_of(replay).may_speak:
             return fidelity_of(replay)
-    if not replays and not at_peak:
+    if not sited and not replays and not at_peak:
         return unknown("today's cluster is unknown: --cluster has fewer GPUs than the log")
-    return _closest(replays or at_peak)
+    return _closest(sited or replays or at_peak)
 
 
 def _of_site(
     runs: Sequence[tuple[PolicySpec, PolicyOutcome]], peak_gpus: float, is_part: bool
 ) -> list[TodayReplay]:
-    """Return the replays under the queues of a site: they are of today as they are."""
+    """Return the replays under the rules of a site: they are of today as they are."""
     return [
         TodayReplay(spec.policy, run.results.gpus, run.match, peak_gpus, is_part)
         for spec, run in runs

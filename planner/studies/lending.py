@@ -13,10 +13,10 @@ from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.compare import PolicyOutcome, PolicySpec, compare
 from gpuplan.planner.engine import Engine
-from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.pools import loads_of, pools_of
 from gpuplan.planner.policies.spot.replay import unplaceable_jobs
 from gpuplan.planner.policies.spot.settings import lends
+from gpuplan.planner.registry import find_policy
 from gpuplan.planner.runs.trace_jobs import Tenants, TraceJobs
 from gpuplan.planner.studies.replay import ReplayInputs
 from gpuplan.planner.studies.replay_results import NoSpotResults
@@ -35,15 +35,13 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
         InputError: no job fits.
         UsageError: settings that make no cluster.
     """
-    from gpuplan.planner.policies.quota_replay import never_admitted
-
     jobs = read.jobs
     dropped = np.zeros(jobs.workload.size, np.bool_)
     reported = set()
     for policy in policies:
-        if has_quotas(policy.settings):
+        if (never_starts := find_policy(policy.policy).never_starts) is not None:
             with policy.blamed(is_alone=len(policies) == 1):
-                dropped[never_admitted(jobs, policy.effective())] = True
+                dropped[never_starts(jobs, policy.effective())] = True
         if not lends(policy.effective()):
             continue
         with policy.blamed(is_alone=len(policies) == 1):

@@ -105,6 +105,16 @@ def replay_site(
     )  # fmt: skip
 
 
+def refusals_of(site: SiteCluster, jobs: SiteJobs, config: SchedulerConfig) -> IntArray:
+    """Return why the site refuses each job at once, as a position in ``REASONS``; 0 where not.
+
+    Raises as `replay_site`.
+    """
+    _check(site, jobs, config)
+    refused: IntArray = kernel_input(site, jobs, config).jobs.refused[: jobs.id.size]
+    return refused
+
+
 def _later_waits(jobs: SiteJobs, start: IntArray, ready: IntArray) -> IntArray:
     """Return the seconds that the later parts of each job waited; see `SiteRun`.
 
