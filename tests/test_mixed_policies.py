@@ -79,19 +79,15 @@ def test_laws_of_every_policy(name):
 
 
 @pytest.mark.parametrize(
-    "name, seed",
-    [  # Sia solves a program in each round, which takes a hundred times as long as the others
-        pytest.param(name, seed, marks=[pytest.mark.slow] if name == "sia" and seed else [])
-        for name in MIXED
-        for seed in range(4)
-    ],
+    "name, seed",  # Sia solves a program in each round, which takes ten times as long as the others
+    [(name, seed) for name in MIXED for seed in (2, 3) if name != "sia" or seed == 2],
 )
 def test_rounds_in_which_nothing_can_change_are_skipped(monkeypatch, name, seed):
     rng = np.random.default_rng(seed)
-    rate = np.column_stack((np.ones(30), rng.choice([0.0, 0.4, 0.8, 1.0], 30)))
+    rate = np.column_stack((np.ones(20), rng.choice([0.0, 0.4, 0.8, 1.0], 20)))
     # Busy and calm by turns: some wait, some are alone.
-    submit_s = np.sort(rng.choice([0, 40_000, 90_000], 30) + rng.integers(0, 20_000, 30))
-    jobs = jobs_of(submit_s, rng.integers(60, 40_000, 30), rng.choice([1, 2, 4], 30), rate)
+    submit_s = np.sort(rng.choice([0, 20_000, 45_000], 20) + rng.integers(0, 8000, 20))
+    jobs = jobs_of(submit_s, rng.integers(60, 16_000, 20), rng.choice([1, 2, 4], 20), rate)
     settings = {"cluster": SHAPE, "usd_per_gpu_h": 1.0, "state_gb": 600.0}
     decided = []
 
