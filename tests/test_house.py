@@ -5,7 +5,6 @@ A count that has fallen is lowered here, so that it stays low.
 
 import ast
 from collections import Counter, defaultdict
-from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -29,6 +28,7 @@ MOST_SAYING_NOTHING = 3  # functions with a parameter or a local of such a name
 COINED = {"_Given", "_Sureness", "_beside", "_like", "_sure", "_together", "_told"}
 MOST_PARAMETERS = 8
 MOST_WITH_MORE = 29  # functions
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 pytestmark = pytest.mark.no_cover  # reads code and runs none
 
@@ -44,10 +44,33 @@ def modules():
     return found
 
 
-@cache
+WALKED = {}
+
+
+def walk(node, into):
+    """Add a node and all below it to a list, and note where those of a function are in it."""
+    start = len(into)
+    into.append(node)
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            for child in value:
+                if isinstance(child, ast.AST):
+                    walk(child, into)
+        elif isinstance(value, ast.AST) and name not in ("ctx", "op"):  # these have no place
+            walk(value, into)
+    if isinstance(node, FUNCTIONS):
+        WALKED[node] = (into, start, len(into))
+
+
 def nodes_of(tree):
-    """Return what `ast.walk` yields: it takes long, and most tests look at every node."""
-    return tuple(ast.walk(tree))
+    """Return a node and all below it: one walk finds those of a file and of its functions."""
+    if tree not in WALKED:
+        nodes = []
+        walk(tree, nodes)
+        WALKED[tree] = (nodes, 0, len(nodes))
+    nodes, start, end = WALKED[tree]
+    return nodes[start:end]
 
 
 def imports(found):
@@ -74,7 +97,7 @@ def cycle_in(graph):
 @pytest.fixture(scope="module")
 def found():
     yield modules()
-    nodes_of.cache_clear()
+    WALKED.clear()
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +139,7 @@ def test_no_command_enters_the_command_line_again(graph):
 
 
 def functions(tree):
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return [node for node in nodes_of(tree) if isinstance(node, kinds)]
+    return [node for node in nodes_of(tree) if isinstance(node, FUNCTIONS)]
 
 
 def is_import(node):
