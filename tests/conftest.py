@@ -220,8 +220,8 @@ def few_forecasts(monkeypatch):
     from gpuplan.planner.studies import eta
 
     monkeypatch.setattr(eta, "ALL_JOBS", 80)
-    monkeypatch.setattr(eta, "QUICK_JOBS", 30)
-    monkeypatch.setattr(eta, "QUICK_REPLAYS", 20)
+    monkeypatch.setattr(eta, "QUICK_JOBS", 24)
+    monkeypatch.setattr(eta, "QUICK_REPLAYS", 10)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from gpuplan.cli.tables.eta_tables import an
 from tests.support.support_eta import (
     DAY,
     MONDAY,
+    TWIN,
     clock,
     past_jobs,
     row,
@@ -21,6 +22,18 @@ from tests.support.support_eta import (
 
 pytestmark = [pytest.mark.compiled, pytest.mark.usefixtures("few_forecasts")]
 AT = MONDAY + 28 * DAY
+KEPT = f"""
+[calibration.eta]
+jobs = 60
+replays = 20
+until = {AT - DAY}
+tail = 0.05
+coverage_80 = 0.8
+raw_coverage_80 = 0.7
+pinball_s = 600.0
+easy_pinball_s = 900.0
+mean_pinball_s = 1200.0
+"""
 ASKED = ("--gpus", "4", "--limit", "1h", "--user", "ann", "--partition", "gpu")
 
 
@@ -145,12 +158,9 @@ def test_numbers_have_their_article(gpus, text):
     assert an(gpus) == text
 
 
-def test_a_queue_alone_is_enough_for_an_answer_with_a_warning(gpuplan, site, tmp_path):
-    log, _ = site
-    twin = tmp_path / "tested.toml"  # the tests of a log are of other forecasts
-    words = ("--backtest", "--replays", "20", "-o", twin)
-    code, _, err = gpuplan("eta", log, "--twin", site[1], *ASKED, *words)
-    assert code == 0, err
+def test_a_queue_alone_is_enough_for_an_answer_with_a_warning(gpuplan, tmp_path):
+    # The tests of a log, which the settings keep, are of other forecasts.
+    twin = write_twin(tmp_path / "tested.toml", TWIN + KEPT)
     jobs = [
         {"ident": str(i), "user": "ann", "submit": AT - 900, "start": AT - 600, "limit": 3600,
          "nodes": 1, "gpus": 3, "hosts": f"n{i}", "now": AT}
