@@ -125,6 +125,9 @@ def test_fractions_of_a_gpu_are_the_same_work_under_every_policy(policy, tmp_pat
     path = write_trace(tmp_path / "t.parquet", [0, 0, 5], [3600.0] * 3, [0.5, 0.25, 1.5])
     jobs = jobs_of(read_trace(path, Selection(), columns=COLUMNS), np.random.default_rng(0))
     site = write_list(tmp_path / "site.json", [cluster_queue("all", 8, None)])
+    if policy == "twin":
+        site = tmp_path / "twin.toml"
+        site.write_text('[node.n]\ncount = 1\ngpus = 8\n[partition.p]\nNodes = "ALL"\n')
     values = {"site": str(site)} if "site" in POLICIES[policy].settings else {}
     run = POLICIES[policy].run(jobs, values, np.random.default_rng(0))
     if policy in BASELINES:  # on other GPUs than recorded the same work takes other GPU time

@@ -35,6 +35,6 @@ def test_kernel_and_plain_replay_agree_on_every_event(case, grace, checkpoint):
 
 @pytest.mark.slow
 @given(cases(most=30) | crowds(most=40), st.sampled_from([1, 5, 30]), st.sampled_from([0, 7]))
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=700, deadline=None)
 def test_kernel_and_plain_replay_agree_on_many_more(case, grace, checkpoint):
     agree(case, grace, checkpoint)

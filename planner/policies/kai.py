@@ -48,6 +48,13 @@ SETTINGS = {
 }
 
 
+def _replays() -> Any:
+    """Return the replays, whose kernels a list of policies does not need."""
+    from gpuplan.planner.policies import quota_replay
+
+    return quota_replay
+
+
 def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) -> Simulation:
     """Replay jobs under the queues of a site as KAI does. Nothing is random.
 
@@ -55,16 +62,14 @@ def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) 
         InputError: the site cannot be used.
         UsageError: no site is given, or a job names none of its queues.
     """
-    from gpuplan.planner.policies.quota_replay import kai_replay
-
-    return kai_replay("kai", SETTINGS, jobs, typed)
+    replay: Simulation = _replays().kai_replay("kai", SETTINGS, jobs, typed)
+    return replay
 
 
 def never_starts(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     """Return the jobs that no quota could hold, by their places. Raises as `simulate`."""
-    from gpuplan.planner.policies.quota_replay import kai_refusals
-
-    return kai_refusals(jobs, values)
+    places: IntArray = _replays().kai_refusals(jobs, values)
+    return places
 
 
 POLICY = Policy(

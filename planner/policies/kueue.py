@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 SETTINGS = {**OF_QUOTA, **OF_CLUSTER}
 
 
+def _replays() -> Any:
+    """Return the replays, whose kernels a list of policies does not need."""
+    from gpuplan.planner.policies import quota_replay
+
+    return quota_replay
+
+
 def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) -> Simulation:
     """Replay jobs under the queues of a site. Nothing is random.
 
@@ -26,16 +33,14 @@ def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) 
         InputError: the site cannot be used.
         UsageError: no site is given, or a job names none of its queues.
     """
-    from gpuplan.planner.policies.quota_replay import kueue_replay
-
-    return kueue_replay("kueue", SETTINGS, jobs, typed)
+    replay: Simulation = _replays().kueue_replay("kueue", SETTINGS, jobs, typed)
+    return replay
 
 
 def never_starts(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     """Return the jobs that no quota could hold, by their places. Raises as `simulate`."""
-    from gpuplan.planner.policies.quota_replay import kueue_refusals
-
-    return kueue_refusals(jobs, values)
+    places: IntArray = _replays().kueue_refusals(jobs, values)
+    return places
 
 
 POLICY = Policy(

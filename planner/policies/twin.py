@@ -27,6 +27,13 @@ SETTINGS = {
 }
 
 
+def _replays() -> Any:
+    """Return the replays, whose kernels a list of policies does not need."""
+    from gpuplan.planner.policies import twin_replay
+
+    return twin_replay
+
+
 def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) -> Simulation:
     """Replay jobs under the rules of a Slurm site. Nothing is random.
 
@@ -34,16 +41,14 @@ def simulate(jobs: TraceJobs, typed: Mapping[str, Any], _: np.random.Generator) 
         InputError: the settings of the site cannot be used.
         UsageError: none are given, or a job names a partition that they lack.
     """
-    from gpuplan.planner.policies.twin_replay import twin_replay
-
-    return twin_replay("twin", SETTINGS, jobs, typed)
+    replay: Simulation = _replays().twin_replay("twin", SETTINGS, jobs, typed)
+    return replay
 
 
 def never_starts(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     """Return the jobs that the site refuses, by their places. Raises as `simulate`."""
-    from gpuplan.planner.policies.twin_replay import refused_jobs
-
-    return refused_jobs("twin", jobs, values)
+    places: IntArray = _replays().refused_jobs("twin", jobs, values)
+    return places
 
 
 POLICY = Policy(

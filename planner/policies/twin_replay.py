@@ -186,13 +186,13 @@ def _log_of(jobs: TraceJobs) -> SiteLog:
         kept = kept.with_columns(pl.Series("limit_s", np.where(jobs.limit_us < 0, -1, limit_s)))
 
     def column(*names: str) -> pl.Expr:
-        there = [pl.col(name) for name in names if name in kept.columns]
-        return pl.coalesce(there) if there else pl.lit(None)
+        columns = [pl.col(name) for name in names if name in kept.columns]
+        return pl.coalesce(columns) if columns else pl.lit(None)
 
     submit = pl.Series(-(-work.submit_us // MICROS) + first_us // MICROS)
     run_s = pl.Series(-(-work.service_us // MICROS))
     limit = column("limit_s")
-    known: dict[str, pl.Expr | pl.Series] = {
+    cells: dict[str, pl.Expr | pl.Series] = {
         "job_id": pl.col("job_id"), "submit": submit, "start": submit, "end": submit + run_s,
         "run_s": run_s, "gpus": pl.Series(work.gpus), "limit_s": pl.when(limit > 0).then(limit),
         "account": column("account", "group"), "nodes": column("req_nodes"),
@@ -200,7 +200,7 @@ def _log_of(jobs: TraceJobs) -> SiteLog:
         **{name: column(name) for name in ("user", "partition", "qos", "billing")},
     }  # fmt: skip
     table = kept.select(
-        known.get(name, pl.lit(None)).cast(kind).alias(name) for name, kind in SITE_COLUMNS.items()
+        cells.get(name, pl.lit(None)).cast(kind).alias(name) for name, kind in SITE_COLUMNS.items()
     )
     lacks = ("eligible",) if jobs.limit_us is not None else ("eligible", "limit_s")
     return SiteLog(table, Path("trace"), "", "trace", missing=lacks)

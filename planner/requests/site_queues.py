@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpuplan.analysis.base.option import Opt
@@ -39,29 +39,16 @@ def site_settings(
     """
     if site is None:
         return []
+    from gpuplan.planner.policies.sites import gpus_of_site
     from gpuplan.planner.registry import find_policy
 
     made = option_settings(("--site", "site", site))
     is_sized = cluster is not None and bool(cluster.cluster or cluster.gpus)
     is_sized |= any(text.partition("=")[0].strip() in SIZES for text in settings)
     takers = [find_policy(text.partition(":")[0].strip()) for text in policies]
-    gpus = _gpus_of(site, {policy.name for policy in takers})
+    gpus = gpus_of_site(site, {policy.name for policy in takers})
     if gpus and not is_sized and any("gpus" in policy.settings for policy in takers):
         size = OptionSetting(f"gpus={gpus}")
         size.option = f"--site {site}"
         made.append(size)
     return made
-
-
-def _gpus_of(site: Path, policies: Collection[str]) -> int:
-    """Return the GPUs of a site of the kind that the policies replay. Raises `InputError`."""
-    from gpuplan.analysis.site.document import is_of_slurm
-
-    if "twin" in policies or is_of_slurm(site):
-        from gpuplan.planner.policies.twin_replay import site_gpus
-
-        return site_gpus(site)
-    from gpuplan.planner.policies.quota_sites import read_site
-    from gpuplan.planner.quota.model import total_gpus
-
-    return total_gpus(read_site(site))
