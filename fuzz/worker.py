@@ -45,6 +45,7 @@ def warm(place: Place) -> None:
     from fuzz.in_process import run_inside
     from fuzz.kinds.commands import ON_KUEUE, material
     from fuzz.kinds.files import USES
+    from fuzz.kinds.subjects import SUBJECTS
     from fuzz.kinds.tables import LINES
     from gpuplan.planner.registry import POLICIES
 
@@ -66,6 +67,10 @@ def warm(place: Place) -> None:
     ]
     for line in lines:
         run_inside(list(line), place.folder)
+    for kind, subject in SUBJECTS.items():
+        place.lay_out(Case(kind, "", files=subject.files()))
+        for line in subject.lines:
+            run_inside(list(line), place.folder)
     place.clear()
 
 

@@ -141,6 +141,7 @@ SUBJECTS = {
             (*WHATIF, "--validate", "2026-03-03", "--before", "slurm.conf", "--after",
              "slurm.new.conf"),
             ("ingest", "sacct.txt", "--twin", "-o", "out.parquet"),
+            ("compare", "sacct.txt", "--policy", "twin", "--policy", "easy", "--site", "twin.toml"),
         ),
         {
             "--set": tuple(f"{key}=" for key in SITE_KEYS), "--add-nodes": MORE_NODES,
