@@ -97,7 +97,7 @@ def run_twin(work, policy):
     """Run all jobs; returns finish, waited, held, starts per job, and the time line."""
     step = round(policy.interval_s * 1e6)
     node, provision = policy.node_gpus, round(policy.provision_s * 1e6)
-    tables = work.speedup
+    tables = work.speedup.tolist()  # plain floats: NumPy's take ten times as long to round
     most = policy.max_gpus // node * node
     waiting = [
         {
