@@ -239,11 +239,13 @@ def _best_shared(
         tried = tried[_first(scored[tried], tried.size)]
         parent, way = np.divmod(tried, masks.shape[0])
         states = np.where(masks[way], end, until_s[parent])
-        _, distinct, of_distinct = np.unique(states, axis=0, return_index=True, return_inverse=True)
+        _, distinct, of_distinct = np.unique(
+            _row_codes(states, np.append(until_s, end)), return_index=True, return_inverse=True
+        )
         order = _first(so_far[tried[distinct]], MOST_STATES)
         child = np.full(distinct.size, -1)
         child[order] = np.arange(order.size)
-        children, is_kept = child[of_distinct.ravel()], child[of_distinct.ravel()] >= 0
+        children, is_kept = child[of_distinct], child[of_distinct] >= 0
         steps.append(
             _Step(
                 parent[is_kept].astype(np.int64), children[is_kept], masks[way[is_kept]],
@@ -282,10 +284,36 @@ def _traced(
     return held, loss_with, loss_without
 
 
+def _row_codes(rows: IntArray, values: IntArray) -> IntArray:
+    """Return a number for each row, in the order of the rows: sorting rows themselves is slow.
+
+    Args:
+        rows: shape (m, n).
+        values: all that occur in them, in any order.
+    """
+    levels = np.unique(values)
+    codes = np.zeros(rows.shape[0], np.int64)
+    bound = 1
+    for column in rows.T:
+        if bound * levels.size >= 1 << 62:  # the numbers so far would leave no room
+            known, codes = np.unique(codes, return_inverse=True)
+            bound = known.size
+        codes = codes * levels.size + np.searchsorted(levels, column)
+        bound *= levels.size
+    return codes
+
+
 def _first(values: FloatArray, count: int) -> IntArray:
     """Return the places of the largest values, the largest first; of equals the first."""
-    places: IntArray = np.argsort(-values, kind="stable")[:count]
-    return places
+    places: IntArray = np.arange(values.size)
+    if 0 < count < values.size:
+        least = np.partition(values, -count)[-count]
+        is_above = values > least
+        ties = np.flatnonzero(values == least)[: count - np.count_nonzero(is_above)]
+        places = np.sort(np.append(np.flatnonzero(is_above), ties))
+    order = np.argsort(-values[places], kind="stable")
+    first: IntArray = places[order]
+    return first
 
 
 def _ways(gpus: int, count: int) -> BoolArray:
