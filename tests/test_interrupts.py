@@ -18,6 +18,18 @@ def trace(tmp_path_factory):
     return write_minutely(tmp_path_factory.mktemp("trace") / "trace.parquet")
 
 
+@pytest.fixture(scope="module")
+def twin(tmp_path_factory):
+    """The settings of the sample site."""
+    from gpuplan.cli.app.main import main
+
+    site = Path(sample_traces.__file__).parent / "slurm_site"
+    path = tmp_path_factory.mktemp("twin") / "twin.toml"
+    words = (site / "sacct.txt", "--slurm-conf", site / "slurm.conf", "-q", "-o", path)
+    assert main(["calibrate", *map(str, words)]) == 0
+    return path
+
+
 WHOLE = {  # every command as it is used, with a result on standard output
     "ingest": ("LOG", "-o", "DIR/t.parquet"),
     "prices": ("PRICES", "-o", "DIR/p.parquet"),
@@ -28,9 +40,9 @@ WHOLE = {  # every command as it is used, with a result on standard output
     "simulate": ("TRACE", "--sample", "20", "--policy", "fifo"),
     "compare": ("TRACE", "--sample", "20", "--policy", "fifo", "--policy", "sjf"),
     "calibrate": ("SITE/sacct.txt", "--slurm-conf", "SITE/slurm.conf"),
-    "options": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--option", "scale-load 1.1"),
-    "whatif": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--add-nodes", "1"),
-    "eta": ("SITE/sacct.txt", "--twin", "DIR/twin.toml", "--gpus", "8", "--limit", "4h"),
+    "options": ("SITE/sacct.txt", "--twin", "TWIN", "--option", "scale-load 1.1"),
+    "whatif": ("SITE/sacct.txt", "--twin", "TWIN", "--add-nodes", "1"),
+    "eta": ("SITE/sacct.txt", "--twin", "TWIN", "--gpus", "8", "--limit", "4h"),
     "waits": ("SITE/sacct.txt",),
     "waste": ("SITE/sacct.txt",),
     "report": ("TRACE", "--study", "characterize", "-o", "DIR/report"),
@@ -70,19 +82,17 @@ def test_a_closed_pipe_is_not_an_error_on_kueue(gpuplan, monkeypatch, name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.usefixtures("few_forecasts")
-def test_a_closed_pipe_is_not_an_error(gpuplan, trace, tmp_path, monkeypatch, name):
+def test_a_closed_pipe_is_not_an_error(gpuplan, trace, twin, tmp_path, monkeypatch, name):
     samples = Path(sample_traces.__file__).parent
     result = tmp_path / "result.json"
     if "RESULT" in WHOLE[name]:
         assert gpuplan("characterize", trace, "-q", "-o", result)[0] == 0
     site = samples / "slurm_site"
-    if name in ("whatif", "options", "eta"):
-        given = (site / "sacct.txt", "--slurm-conf", site / "slurm.conf")
-        assert gpuplan("calibrate", *given, "-q", "-o", tmp_path / "twin.toml")[0] == 0
     if name == "run":
         assert gpuplan("init", tmp_path / "plan.toml")[0] == 0
     known = {
         "TRACE": trace,
+        "TWIN": twin,
         "RESULT": result,
         "LOG": samples / "seren.csv",
         "PRICES": samples / "gpu_prices.csv",

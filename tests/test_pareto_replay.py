@@ -163,7 +163,7 @@ def test_baselines_stand_beside_the_plan_that_rents_no_more(newtrace):
 
 
 def test_all_baselines_in_the_command(gpuplan, newtrace, tmp_path):
-    asked = (newtrace, "--speedup", "profile:t4", "--budget", "2x", "--sample", "300")
+    asked = (newtrace, "--speedup", "profile:t4", "--budget", "2x", "--sample", "100")
     picture = tmp_path / "all.svg"
     found = results(gpuplan, *asked, "--baseline", "all", "--plot", picture)
     names = {row["baseline"] for row in found["baselines"]}
@@ -279,6 +279,7 @@ def shares(found, path=""):
             yield f"{path}.{key}", value
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_every_share_is_one(gpuplan, newtrace):
     # No plan can use 10x the load: its replay rents less than the budget.
     asked = ("--speedup", "profile:t4", "--budget", "1.05x,10x", "--ci", "90")

@@ -359,7 +359,7 @@ def test_limits_that_are_not_enforced_do_not_hold(gpuplan, twin):
 LIMITS_DOWN = "--set=qos.normal.MaxTRESPU.gpu=12"
 
 
-@pytest.mark.parametrize("change", [LIMITS_DOWN, "--add-nodes=a100=2", "--scale-load=0.9"])
+@pytest.mark.parametrize("change", [LIMITS_DOWN, "--scale-load=0.9"])
 def test_the_headline_says_what_a_gate_trips_on(gpuplan, twin, tmp_path, change):
     comment, answer = tmp_path / "comment.md", tmp_path / "answer.json"
     options = ("whatif", LOG, "--twin", twin[0], change, "-o", comment, "-o", answer)

@@ -472,7 +472,7 @@ def test_damaged_files_are_read_or_refused(tmp_path, monkeypatch, name):
         ("1", "n1", -1000, 10 * HOUR, 2.0), ("ab12", None, 0, HOUR, 2.0), ("2", "n2", 0, HOUR, 8.0)
     )
     rng, read = Random(3), 0
-    for _ in range(80):
+    for _ in range(40):
         data = FILES[name]
         for _ in range(rng.choice((1, 1, 2, 3))):
             data, _ = mutate(data, rng, FILES["n1.csv"])
