@@ -67,13 +67,13 @@ def results_of(gpuplan, log, twin, *more):
 
 def test_the_answer_says_when_and_how_sure_it_is(gpuplan, site):
     log, twin = site
-    code, out, err = gpuplan("eta", log, "--twin", twin, *ASKED, "--replays", "40")
+    code, out, err = gpuplan("eta", log, "--twin", twin, *ASKED, "--replays", "20")
     assert code == 0, err
     text = " ".join(out.split())
     assert text.startswith("A 4-GPU job submitted at")
     assert "would start in" in text and "(80%: " in text
     assert "past jobs that waited" in text and "started within such an interval" in text
-    found = results_of(gpuplan, log, twin, "--replays", "40")
+    found = results_of(gpuplan, log, twin, "--replays", "20")
     assert found["at"] == clock(AT) + "+00:00"
     assert 0 < found["p10_s"] <= found["p50_s"] <= found["p90_s"] <= 11400 + 60
     assert found["p10_s"] <= found["replayed_p10_s"] <= found["p50_s"] <= found["replayed_p90_s"]
@@ -89,7 +89,7 @@ def test_the_answer_says_when_and_how_sure_it_is(gpuplan, site):
     assert found["as_requested_s"] == 4 * 3600 - 3000
     for other in found["sooner"]:
         assert other["p50_s"] <= found["p50_s"] - 600
-    assert found == results_of(gpuplan, log, twin, "--replays", "40")
+    assert found == results_of(gpuplan, log, twin, "--replays", "20")
 
 
 @pytest.mark.slow
@@ -139,10 +139,10 @@ def test_forecasts_of_one_day_share_a_test_which_has_easy_too(gpuplan, site, mon
 
 def test_a_limit_that_does_not_help_is_named(gpuplan, site):
     log, twin = site
-    words = ("eta", log, "--twin", twin, *ASKED, "--replays", "40")
+    words = ("eta", log, "--twin", twin, *ASKED, "--replays", "20")
     code, out, err = gpuplan(*words)
     assert code == 0, err
-    found = results_of(gpuplan, log, twin, "--replays", "40")
+    found = results_of(gpuplan, log, twin, "--replays", "20")
     tried = {row["change"] for row in found["sooner"]} | set(found["not_sooner"])
     assert "limit of 30 min" in tried and not tried & {"4 GPUs", "limit of 1 h"}
     assert "limit of 30 min" in found["not_sooner"]  # 8 GPUs are held until a job ends

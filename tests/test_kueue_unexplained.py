@@ -90,7 +90,7 @@ def test_a_start_at_once_comes_with_how_often_that_held(gpuplan, tmp_path):
     dump = write_list(path, [*json.loads(path.read_text())["items"], *more_jobs()])
     twin = tmp_path / "twin.toml"
     told(gpuplan, "calibrate", dump, "-o", twin)
-    words = ("eta", dump, "--twin", twin, "--gpus", "1", "--backtest", "--replays", "20")
+    words = ("eta", dump, "--twin", twin, "--gpus", "1", "--backtest", "--replays", "10")
     text = told(gpuplan, *words, "-o", tmp_path / "eta.json")
     document = json.loads((tmp_path / "eta.json").read_text())
     tested = document["results"]["backtest"]
