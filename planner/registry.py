@@ -36,9 +36,9 @@ MODULES = {
     "pal": "mixed.pal",
     "sia": "mixed.sia",
     **dict.fromkeys(ABOUT, "spot.policies"),
+    "twin": "twin",
     "kueue": "kueue",
     "kai": "kai",
-    "twin": "twin",
 }
 """Policy -> its file in `gpuplan.planner.policies`, which has a ``POLICY`` or ``POLICIES``."""
 

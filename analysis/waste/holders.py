@@ -296,8 +296,8 @@ def _row_codes(rows: IntArray, values: IntArray) -> IntArray:
     bound = 1
     for column in rows.T:
         if bound * levels.size >= 1 << 62:  # the numbers so far would leave no room
-            known, codes = np.unique(codes, return_inverse=True)
-            bound = known.size
+            distinct, codes = np.unique(codes, return_inverse=True)
+            bound = distinct.size
         codes = codes * levels.size + np.searchsorted(levels, column)
         bound *= levels.size
     return codes

@@ -8,7 +8,7 @@ from gpuplan.cli.formats.report import Table, table
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.runs.recorded_waits import are_close
-from gpuplan.planner.site.fidelity import SITE_RULES
+from gpuplan.planner.site.fidelity import SITE_RULES, TWIN
 
 if TYPE_CHECKING:
     from gpuplan.planner.site.fidelity import Fidelity
@@ -31,8 +31,6 @@ OF_OTHERS = (
 )
 OF_SLURM = ("", "slurm", "swf", "canonical")
 """Formats of logs that may be of Slurm; empty where the format is not known."""
-TWIN = "twin"
-"""The policy that replays the rules of a Slurm site."""
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 

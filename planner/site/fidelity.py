@@ -38,6 +38,8 @@ from gpuplan.simkit.time import MICROS
 from gpuplan.simkit.workload import Workload
 
 AGREES, CONTRADICTS, UNKNOWN = ("agrees", "contradicts", "unknown")
+TWIN = "twin"
+"""The policy that replays the rules of a Slurm site."""
 SITE_RULES = "the site's rules"
 MOST_LIMITED = 0.2
 """Share of the wait that a log may put down to limits where a model has none."""

@@ -22,6 +22,7 @@ from gpuplan.planner.runs.recorded_waits import WaitMatch
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.site.fidelity import (
     TOO_FEW,
+    TWIN,
     Fidelity,
     TodayReplay,
     fidelity_of,
@@ -70,9 +71,10 @@ def fidelity_of_policies(
         at_peak += [] if replay is None else [replay]
         if replay is not None and fidelity_of(replay).may_speak:
             return fidelity_of(replay)
-    if not sited and not replays and not at_peak:
+    slurm = [replay for replay in sited if replay.policy == TWIN]
+    if not slurm and not replays and not at_peak:
         return unknown("today's cluster is unknown: --cluster has fewer GPUs than the log")
-    return _closest(sited or replays or at_peak)
+    return _closest(slurm or replays or at_peak)
 
 
 def _of_site(
