@@ -110,7 +110,7 @@ def test_the_size_of_a_replay_of_quotas_is_that_of_the_quotas(gpuplan, dump):
     words = ("simulate", dump, "--policy", "kueue", "--site", dump, "--gpus", 32)
     code, _, err = gpuplan(*words)
     assert code == 2 and "--gpus 32: kueue runs jobs on the GPUs of the site" in err
-    assert "next: leave it out, or give a --site" in err and "no cluster" not in err
+    assert "next: leave it out, or give another --site" in err and "no cluster" not in err
 
 
 def test_a_tripped_gate_of_any_team_names_the_team(gpuplan, dump):
