@@ -78,6 +78,17 @@ def test_laws_of_every_policy(name):
     assert json.dumps(results)
 
 
+def test_jobs_that_are_moved_forever_end_with_a_message():
+    """Two jobs take turns on the faster GPUs in rounds of 300 s; to copy one takes 480 s."""
+    rate = np.array([[1.0, 0.4], [1.0, 0.4]])
+    jobs = jobs_of([0.0, 0.0], [20_000.0, 20_000.0], [4, 4], rate)
+    settings = {"cluster": SHAPE, "usd_per_gpu_h": 1.0, "state_gb": 600.0}
+    with pytest.raises(UsageError, match="moved again before its state is copied"):
+        POLICIES["gavel"].run(jobs, settings, np.random.default_rng(0))
+    run = POLICIES["gavel"].run(jobs, {**settings, "state_gb": 1.0}, np.random.default_rng(0))
+    assert run.results["jobs"] == 2 and run.results["switches"] > 2
+
+
 @pytest.mark.parametrize(
     "name, seed",  # Sia solves a program in each round, which takes ten times as long as the others
     [(name, seed) for name in MIXED for seed in (2, 3) if name != "sia" or seed == 2],

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.planner.policies.mixed.round_state import Choose, Lasts, RoundState, never
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
@@ -17,6 +18,8 @@ from gpuplan.simkit.watch import ReplayPace
 
 SAY_FIRST_S = 5.0
 """Time until the first line on how far a replay is."""
+MOST_IDLE_ROUNDS = 1000
+"""Rounds in a row, besides those of the longest pause, in which jobs hold GPUs and none gets on."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -61,6 +64,7 @@ def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose, lasts: Lasts = 
     Raises:
         ValueError: a choice that cannot be.
         RuntimeError: the policy leaves all jobs waiting.
+        UsageError: the policy moves all jobs on before their state is copied, again and again.
     """
     hosts = cluster.gpus_per_host or (0,) * len(cluster.gpus)
     driver = _MixedDriver(jobs, cluster, choose, lasts, np.array(hosts, np.int64))
@@ -119,6 +123,8 @@ class _MixedDriver:
     before: int = 0
     end: int = 0
     now_running: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    left_us: int = 0
+    idle_rounds: int = 0
 
     def __post_init__(self) -> None:
         n = self.jobs.gpus.size
@@ -149,6 +155,7 @@ class _MixedDriver:
             ran=self.ran[running],
             has_changed=arrived,
         )
+        self._check_progress(int(view.left_us.sum()))
         kind = self.choose(state)
         self.finished += view.ended.size
         self._say(view.number)
@@ -192,6 +199,23 @@ class _MixedDriver:
         self._run(self.now_running, rounds)
         self.repeats[-1] += rounds
         self.end += rounds
+
+    def _check_progress(self, left_us: int) -> None:
+        """Raise `UsageError` where jobs would be moved forever; ``left_us`` is all their work."""
+        self.idle_rounds = self.idle_rounds + 1 if left_us == self.left_us else 0
+        self.left_us = left_us
+        if self.idle_rounds < MOST_IDLE_ROUNDS:
+            return
+        cluster, gb = self.cluster, float(self.jobs.state_gb.max())
+        if self.jobs.dataset_gb is not None:
+            gb += float(self.jobs.dataset_gb.max())
+        longest_s = cluster.restart_s + gb * 8 / cluster.gbps
+        if self.idle_rounds > MOST_IDLE_ROUNDS + 2 * longest_s / cluster.round_s:
+            raise UsageError(
+                "no job gets on any more: each is moved again before its state is copied, which "
+                f"takes up to {longest_s:,.0f} s, and a round {cluster.round_s:,.0f} s\n"
+                "  next: longer rounds (--round), or less state to copy (--set state_gb=)"
+            )
 
     def _say(self, number: int) -> None:
         """Say how far the replay is.
