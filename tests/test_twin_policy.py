@@ -142,6 +142,21 @@ def test_a_log_of_the_sample_site_is_replayed_beside_other_policies(gpuplan, tmp
     assert code == 0 and "twin" in out, err
 
 
+def test_waits_that_the_rules_do_not_explain_are_said_to_come_from_elsewhere(gpuplan, tmp_path):
+    """60 jobs that waited an hour each for something that is no rule of a site."""
+    n = 60
+    trace = write_trace(
+        tmp_path / "t.parquet", [4000 * i for i in range(n)], [100.0] * n, [4.0] * n,
+        queue_s=[3600.0] * n,
+    )  # fmt: skip
+    site = written(tmp_path / "twin.toml", ONE_NODE.replace("MaxTime = 100\n", ""))
+    code, out, err = gpuplan("compare", trace, "--policy", "twin", "--site", site)
+    assert code == 0, err
+    told = " ".join(out.split())
+    assert "under twin waits 0 s (P95), your log 60 min: dependencies, begin times or rules" in told
+    assert "gpuplan calibrate ... --advice" in told
+
+
 @pytest.mark.parametrize(
     "words, told",
     [

@@ -45,6 +45,7 @@ MOST_LIMITED = 0.2
 """Share of the wait that a log may put down to limits where a model has none."""
 NO_WAITS = "the log records no waits"
 LIMITS = "limits, partitions or another order of the queue make jobs wait"
+BESIDE_RULES = "dependencies, begin times or rules that the settings lack make jobs wait"
 QUOTAS = "quotas, limits or another order of the queue make jobs wait"
 NOT_REPLAYED = "nothing was replayed"
 TOO_FEW = f"fewer than {FEWEST_JOBS} jobs have a recorded wait"
@@ -234,7 +235,8 @@ def _reason(today: TodayReplay, match: WaitMatch) -> str:
     replayed_s, recorded_s = match.mean if are_close(*match.p95) else match.p95
     if replayed_s < recorded_s:
         left_out = ", or the jobs that --where leaves out" if today.is_part else ""
-        return f"{LIMITS}, not only GPUs{left_out}"
+        cause = BESIDE_RULES if today.policy == TWIN else f"{LIMITS}, not only GPUs"
+        return f"{cause}{left_out}"
     if today.peak_gpus is not None and today.peak_gpus > today.cluster_gpus:
         return f"the log shows {today.peak_gpus:,.0f} GPUs held at once, more than this cluster has"
     return f"the site starts jobs sooner than {today.policy} does"
