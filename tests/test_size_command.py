@@ -171,7 +171,7 @@ def test_a_commitment_with_its_two_extremes(gpuplan, lab, two_types):
         (("--gpus", "8:x"), 2, "expected whole numbers of GPUs"),
         (("--gpus", "10", "--cluster", "x4"), 2, "10 is not a multiple of 4"),
         (("--gpus", "8", "--cluster", "x4", "--cluster-step", "6"), 2, "use 8"),
-        (("--gpus", "8", "--policy", "allpass"), 2, "it rents its GPUs and has no size"),
+        (("--gpus", "8", "--policy", "allpass"), 2, "it rents its GPUs, so it has no size"),
         (("--gpus", "8", "--set", "gpus=3"), 2, "gpuplan size computes it"),
         (("--gpus", "8", "--commit", "1"), 2, "a commitment needs both prices"),
         (("--gpus", "8", "--growth", "20"), 2, "expected a percentage such as 20%"),

@@ -157,6 +157,18 @@ def test_waits_that_the_rules_do_not_explain_are_said_to_come_from_elsewhere(gpu
     assert "gpuplan calibrate ... --advice" in told
 
 
+@pytest.mark.parametrize("policy", ["twin", "kueue"])
+@pytest.mark.parametrize(
+    "words", [("size", "--target", "p95_wait <= 1h"), ("waste",), ("bill", "--delays")]
+)
+def test_studies_of_one_cluster_name_their_option_for_a_site(gpuplan, policy, words):
+    command, *options = words
+    log = SAMPLES / "slurm_site" / "sacct.txt"
+    code, _, err = gpuplan(command, log, *options, "--policy", policy)
+    assert code == 2 and f"--policy {policy}: its GPUs are those of a site" in err
+    assert "next: --twin FILE" in err
+
+
 @pytest.mark.parametrize(
     "words, told",
     [

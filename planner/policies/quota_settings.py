@@ -39,6 +39,13 @@ OF_QUOTA: dict[str, Setting] = {
 }
 
 
+def gpus_elsewhere(settings: Collection[str]) -> tuple[str, str]:
+    """Return where a policy that has no cluster takes its GPUs, and what to do instead."""
+    if has_quotas(settings):
+        return "its GPUs are those of a site", "--twin FILE, which replays the rules of a site"
+    return "it rents its GPUs", "a policy of one cluster, such as first-fit (gpuplan list policies)"
+
+
 def has_quotas(settings: Collection[str]) -> bool:
     """Return whether a policy with these settings replays the queues of a site."""
     return SITE in settings

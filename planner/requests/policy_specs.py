@@ -10,7 +10,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.policies.policy import Policy
-from gpuplan.planner.policies.quota_settings import has_quotas
+from gpuplan.planner.policies.quota_settings import gpus_elsewhere, has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.registry import BESIDE_LENDING, POLICIES, find_policy, policy_name
 from gpuplan.planner.requests.clusters import ClusterSize
@@ -78,10 +78,11 @@ def _sized(spec: PolicySpec, size: ClusterSize) -> str:
 def read_cluster_spec(policy: str) -> PolicySpec:
     """Return a policy of one cluster, whose jobs wait for each other. Raises `UsageError`."""
     spec = read_spec(policy, ())
-    if "cluster" not in find_policy(spec.policy).settings:
+    settings = find_policy(spec.policy).settings
+    if "cluster" not in settings:
+        where, step = gpus_elsewhere(settings)
         raise UsageError(
-            f"--policy {spec.policy}: it rents its GPUs, so no job waits for another\n"
-            "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
+            f"--policy {spec.policy}: {where}, so it has no cluster of its own\n  next: {step}"
         )
     return spec
 

@@ -239,6 +239,7 @@ class SizeRequest(StudyRequest):
 
     def check(self) -> None:
         """Check everything but the trace. Raises `UsageError`."""
+        from gpuplan.planner.policies.quota_settings import gpus_elsewhere
         from gpuplan.planner.registry import find_policy
 
         spec = self.spec()
@@ -253,11 +254,10 @@ class SizeRequest(StudyRequest):
                 f"--target {grouped!r}: a target of one group needs the site's rules\n"
                 "  next: --twin twin.toml (gpuplan calibrate)"
             )
-        if "cluster" not in find_policy(spec.policy).settings:
-            raise UsageError(
-                f"--policy {spec.policy}: it rents its GPUs and has no size\n"
-                "  next: a policy of one cluster, such as first-fit (gpuplan list policies)"
-            )
+        settings = find_policy(spec.policy).settings
+        if "cluster" not in settings:
+            where, step = gpus_elsewhere(settings)
+            raise UsageError(f"--policy {spec.policy}: {where}, so it has no size\n  next: {step}")
         if not self.replays and not self.commits:
             raise UsageError(
                 "say what waits you accept, or which sizes to show\n"
