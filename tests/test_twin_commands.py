@@ -457,3 +457,9 @@ def test_verdicts():
     assert [verdict(*pair) for pair in ((5, 5), (6, 5), (-6, 5))] == [
         "too small to tell", "longer", "shorter"
     ]  # fmt: skip
+
+
+def test_a_limit_that_cuts_the_jobs_into_millions_of_parts_is_refused(gpuplan, twin):
+    code, _, err = gpuplan("whatif", LOG, "--twin", twin[0], "--max-time", "1s")
+    assert code == 2
+    assert "--max-time: the limits cut the jobs into " in err and "--long-jobs clip" in err

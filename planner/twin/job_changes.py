@@ -23,6 +23,8 @@ LEAST_LIMIT_S = 300
 CLIP, CUT, CONTINUE = "clip", "cut", "continue"
 LONG_JOBS = (CLIP, CUT, CONTINUE)
 EVERY = "all"
+PARTS_PER_JOB, MOST_PARTS = 100, 100_000
+"""Parts into which a limit may cut all jobs: that many for each, or that many in all."""
 
 
 def scale_load(factor: float) -> SiteChange:
@@ -138,7 +140,14 @@ def _shortened(jobs: SiteJobs, limits: dict[str, int], long_jobs: str) -> SiteJo
     left = np.where(over, jobs.limit - most, 0)
     if jobs.rest is not None and jobs.rest_limit is not None:
         rest, left = rest + jobs.rest, left + jobs.rest_limit
-    return jobs.changed(limit=limit, runtime=runtime, rest=rest, rest_limit=left)
+    shortened = jobs.changed(limit=limit, runtime=runtime, rest=rest, rest_limit=left)
+    parts = int(shortened.later_parts.sum())
+    if parts > max(MOST_PARTS, PARTS_PER_JOB * jobs.id.size):
+        raise UsageError(
+            f"--max-time: the limits cut the jobs into {parts:,} parts, each of which waits anew\n"
+            "  next: a longer limit, or --long-jobs clip, under which jobs run to their end"
+        )
+    return shortened
 
 
 def _on_long_jobs(log: SiteLog, limits: dict[str, int], long_jobs: str) -> tuple[str, ...]:
