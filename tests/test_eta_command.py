@@ -263,12 +263,12 @@ def test_forecasts_of_a_site_with_known_truth(shared, monkeypatch):
     if not folder.is_dir():
         pytest.skip("no sitelab")
     monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1])
+    from benchmarks import eta_truth
     from benchmarks.eta_truth import coverage, pinball_s, probes
-    from gpuplan.planner.studies import eta
 
     # Tested by fewer past jobs, a forecast has an interval too wide to fail.
-    monkeypatch.setattr(eta, "QUICK_JOBS", 30)
-    monkeypatch.setattr(eta, "QUICK_REPLAYS", 20)
+    monkeypatch.setattr(eta_truth, "QUICK_JOBS", 30)
+    monkeypatch.setattr(eta_truth, "QUICK_REPLAYS", 20)
     rows = list(probes(folder, every=3, replays=100))
     assert 0.6 <= coverage(rows, "forecast") <= 0.95
     assert pinball_s(rows, "forecast") < 0.8 * pinball_s(rows, "mean")
