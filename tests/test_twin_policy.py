@@ -66,7 +66,7 @@ def test_the_site_orders_its_queue_and_refuses_what_is_too_long(gpuplan, tmp_pat
     assert rows["start_s"].to_list() == [0, 1300, 1000]  # first, low, high
     assert rows["jct_s"].to_list() == [1000, 1790, 1280]
     assert rows["partition"].to_list() == ["p"] * 3
-    assert "1 job left out that can never fit" in err
+    assert "twin: the site refuses 1 job: 1 for PartitionTimeLimit" in err
 
 
 def test_jobs_keep_to_the_nodes_of_their_partition(gpuplan, tmp_path):
@@ -75,8 +75,10 @@ def test_jobs_keep_to_the_nodes_of_their_partition(gpuplan, tmp_path):
         partition=["small", "small", "large"],
     )  # fmt: skip
     site = written(tmp_path / "twin.toml", TWO_PARTITIONS)
-    rows, _ = rows_of(gpuplan, tmp_path, trace, "--site", site)
-    assert rows["start_s"].to_list() == [0, 100, 6]
+    rows, err = rows_of(gpuplan, tmp_path, trace, "--site", site, "--full")
+    assert rows["start_s"].to_list() == [0, 100, 6] and "do not count" not in err
+    small = ("--site", site, "--where", "partition = 'small'", "--full")
+    assert "8 GPUs of the site do not count" in rows_of(gpuplan, tmp_path, trace, *small)[1]
     code, out, err = gpuplan(
         "compare", trace, "--policy", "twin", "--policy", "fifo", "--site", site,
         "--output-format", "json",
@@ -176,6 +178,7 @@ def test_studies_of_one_cluster_name_their_option_for_a_site(gpuplan, policy, wo
         (["--site", "twin.toml", "--cluster", "8"], "twin runs jobs on the GPUs of the site"),
         (["--site", "kueue.json"], "kueue.json:1: not TOML"),
         (["--site", "queues.toml"], "is of a site of Kueue"),
+        (["--site", "level.toml"], "level.toml: calibration.level"),
         (["--site", "missing.toml"], "no such file"),
         (["--site", "broken.toml"], "broken.toml:1: not TOML"),
         (["--site", "other.toml"], "job 0 names no partition, and other.toml has"),
@@ -186,6 +189,7 @@ def test_a_site_that_cannot_be_replayed_is_refused(gpuplan, tmp_path, monkeypatc
     written(tmp_path / "twin.toml", ONE_NODE)
     written(tmp_path / "other.toml", TWO_PARTITIONS)
     written(tmp_path / "broken.toml", "[partition")
+    written(tmp_path / "level.toml", ONE_NODE + '[calibration]\nlevel = "x"\n')
     written(tmp_path / "queues.toml", "[clusterqueue.a]\nx = 1\n")
     written(tmp_path / "kueue.json", '{"kind": "List", "items": []}')
     trace = write_trace(tmp_path / "t.parquet", [0, 10], [60.0, 60.0], [1.0, 1.0])

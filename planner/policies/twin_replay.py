@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.lookup import find_named
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.site.document import SiteDocument, read_twin
@@ -22,17 +25,19 @@ from gpuplan.planner.policies.quota_settings import SITE
 from gpuplan.planner.runs.settings import Setting, SettingError
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.twin.settings import config_of, level_config, site_of
+from gpuplan.planner.twin.settings import LEVELS, config_of, level_config, site_of
 from gpuplan.planner.twin.workload import SiteWorkload, site_run, site_workload
 from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun
 from gpuplan.simkit.run import usage_of_gangs
 from gpuplan.simkit.time import MICROS
+from gpuplan.simkit.twin.refusals import REASONS
 from gpuplan.simkit.twin.simulator import refusals_of
 from gpuplan.simkit.twin.site import SchedulerConfig, SiteCluster
 
 CALIBRATE = "gpuplan calibrate LOG --slurm-conf slurm.conf -o twin.toml"
+LOG = logging.getLogger("gpuplan")
 MOST_NAMED = 5
 MOST_PARTITIONS = 12
 
@@ -119,7 +124,13 @@ def twin_replay(
 def refused_jobs(name: str, jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
     """Return the jobs that the site refuses at once, by their places. Raises as `twin_replay`."""
     case = _case(name, jobs, values)
-    return np.flatnonzero(refusals_of(case.site, case.work.jobs, case.config))
+    codes = refusals_of(case.site, case.work.jobs, case.config)
+    places = np.flatnonzero(codes)
+    counts = Counter(REASONS[code] for code in codes[places].tolist())
+    if counts:
+        why = listed([f"{count:,} for {reason}" for reason, count in counts.most_common()])
+        LOG.warning("%s: the site refuses %s: %s", name, counted(places.size, "job"), why)
+    return places
 
 
 def site_gpus(path: Path) -> int:
@@ -156,12 +167,18 @@ def _case(policy: str, jobs: TraceJobs, values: Mapping[str, Any]) -> _Case:
     site = site_of(document, named.rows())
     log = _of_its_types(_in_partitions(policy, Path(path), log, site), site)
     work = site_workload(log, site, warmup_s=0, limit_factor=calibration.limit_factor)
+    find_named(calibration.level, dict.fromkeys(LEVELS), f"{path}: calibration.level", "level")
     config = level_config(config_of(document), calibration.level)
     names = set(log.jobs["partition"])
     nodes = {node for part in site.partitions if part.name in names for node in part.nodes}
     usable = np.array([node.name in nodes for node in site.nodes], np.bool_)
     notes = list(work.notes)
-    if site.events:
+    if elsewhere := sum(n.gpus for n, used in zip(site.nodes, usable, strict=True) if not used):
+        notes.append(
+            f"{counted(elsewhere, 'GPU')} of the site do not count: no job is in their partitions; "
+            "--gpus gives other policies as many"
+        )
+    if site.events and calibration.level == LEVELS[-1]:
         notes.append(
             f"drains and maintenance of the site count, in the time zone {calibration.time_zone}: "
             "read the log with it too (--time-zone)"
