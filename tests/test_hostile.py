@@ -56,7 +56,7 @@ def test_every_form_of_every_command_holds(gpuplan, trace, tmp_path, command):
     assert code == 0, err
     check_text(out)
     check_text(err)
-    for file in files[:5]:
+    for file in (file for file in files if file.suffix in CHECKS):
         CHECKS[file.suffix](file.read_text(encoding="utf-8"))
 
 

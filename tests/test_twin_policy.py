@@ -154,9 +154,9 @@ def test_waits_that_the_rules_do_not_explain_are_said_to_come_from_elsewhere(gpu
     site = written(tmp_path / "twin.toml", ONE_NODE.replace("MaxTime = 100\n", ""))
     code, out, err = gpuplan("compare", trace, "--policy", "twin", "--site", site)
     assert code == 0, err
-    told = " ".join(out.split())
-    assert "under twin waits 0 s (P95), your log 60 min: dependencies, begin times or rules" in told
-    assert "gpuplan calibrate ... --advice" in told
+    text = " ".join(out.split())
+    assert "under twin waits 0 s (P95), your log 60 min: dependencies, begin times or rules" in text
+    assert "gpuplan calibrate ... --advice" in text
 
 
 @pytest.mark.parametrize("policy", ["twin", "kueue"])
@@ -172,7 +172,7 @@ def test_studies_of_one_cluster_name_their_option_for_a_site(gpuplan, policy, wo
 
 
 @pytest.mark.parametrize(
-    "words, told",
+    "words, text",
     [
         ([], "--site: twin replays the rules of a Slurm site, and none is given"),
         (["--site", "twin.toml", "--cluster", "8"], "twin runs jobs on the GPUs of the site"),
@@ -184,7 +184,7 @@ def test_studies_of_one_cluster_name_their_option_for_a_site(gpuplan, policy, wo
         (["--site", "other.toml"], "job 0 names no partition, and other.toml has"),
     ],
 )  # fmt: skip
-def test_a_site_that_cannot_be_replayed_is_refused(gpuplan, tmp_path, monkeypatch, words, told):
+def test_a_site_that_cannot_be_replayed_is_refused(gpuplan, tmp_path, monkeypatch, words, text):
     monkeypatch.chdir(tmp_path)
     written(tmp_path / "twin.toml", ONE_NODE)
     written(tmp_path / "other.toml", TWO_PARTITIONS)
@@ -195,4 +195,4 @@ def test_a_site_that_cannot_be_replayed_is_refused(gpuplan, tmp_path, monkeypatc
     trace = write_trace(tmp_path / "t.parquet", [0, 10], [60.0, 60.0], [1.0, 1.0])
     code, _, err = gpuplan("simulate", trace, "--policy", "twin", *words)
     assert code in (2, 3), err
-    assert told in " ".join(err.split())
+    assert text in " ".join(err.split())

@@ -727,3 +727,15 @@ def test_metrics_of_another_model_of_gpu_are_said(tmp_path):
     summary = _of_one_node(tmp_path, own, own, model="NVIDIA H100 80GB HBM3")
     assert "n1: NVIDIA H100 80GB HBM3, in the log A100" in summary.misfit
     assert _of_one_node(tmp_path, own, own, gpu_type="gpu").misfit == ""  # names no model
+
+
+def test_codes_of_rows_are_those_of_the_rows_sorted():
+    """Of 40 columns of 10 values each, numbers need more than 64 bits on the way."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 10, (500, 40))[rng.integers(0, 100, 500)]
+    from gpuplan.analysis.waste.holders import _row_codes
+
+    codes = _row_codes(rows, np.arange(10))
+    _, by_row = np.unique(rows, axis=0, return_inverse=True)
+    _, by_code = np.unique(codes, return_inverse=True)
+    assert by_code.tolist() == by_row.ravel().tolist()

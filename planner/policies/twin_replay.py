@@ -49,7 +49,6 @@ class _Case:
     Attributes:
         site, config: its cluster and rules.
         work: the jobs, in whole seconds after 1970, or after the first where a trace tells no time.
-        first_s: whole second of the first submission.
         usable: nodes of partitions in which a job is.
         notes: what a reader must know.
     """
@@ -57,7 +56,6 @@ class _Case:
     site: SiteCluster
     config: SchedulerConfig
     work: SiteWorkload
-    first_s: int
     usable: BoolArray
     notes: tuple[str, ...]
 
@@ -96,7 +94,7 @@ def twin_replay(
     site_jobs, work = case.work.jobs, jobs.workload
     run = site_run(case.site, site_jobs, case.config)
     is_started = run.start >= 0
-    first_us = case.first_s * MICROS
+    first_us = _first_us(jobs)
     start = np.maximum(run.start * MICROS - first_us, work.submit_us)
     last = int((start + work.service_us)[is_started].max(initial=int(work.submit_us[-1])))
     start = np.where(is_started, start, last)
@@ -183,8 +181,7 @@ def _case(policy: str, jobs: TraceJobs, values: Mapping[str, Any]) -> _Case:
             f"drains and maintenance of the site count, in the time zone {calibration.time_zone}: "
             "read the log with it too (--time-zone)"
         )
-    first_s = _first_us(jobs) // MICROS
-    return _Case(site, config, work, first_s, usable, tuple(notes))
+    return _Case(site, config, work, usable, tuple(notes))
 
 
 def _first_us(jobs: TraceJobs) -> int:

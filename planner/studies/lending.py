@@ -57,7 +57,7 @@ def placeable(read: ReplayInputs, policies: Sequence[PolicySpec]) -> ReplayInput
         raise InputError(
             read.trace.path,
             "no job fits into the cluster",
-            hint="allow more GPUs in --cluster, or more quota and longer limits in --site",
+            hint="allow more GPUs in --cluster, more quota or longer limits in --site",
         )
     names = [
         f"{jobs.job_id[int(at)]} ({jobs.workload.billed_gpus[at]:g} GPUs)"
