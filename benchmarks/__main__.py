@@ -88,8 +88,9 @@ def intro(minutes: float) -> str:
 
 def measured(names: list[str], failed: list[str]) -> Iterator[str]:
     """Run benchmarks; yield and print the section of each, and add the bars that are missed."""
-    for name in names:
-        bench = importlib.import_module(f"benchmarks.bench_{name}")
+    # All are imported first, so that one that no longer can be costs no run of the others.
+    modules = {name: importlib.import_module(f"benchmarks.bench_{name}") for name in names}
+    for name, bench in modules.items():
         rows = bench.run()
         failed += [f"{row['work']}: missed {bar}" for row in rows for bar in missed(row)]
         text = section(name, bench, rows)

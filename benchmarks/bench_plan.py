@@ -1,14 +1,10 @@
 """One purchase plan: columns, the program by groups of bins, resamples, and the whole command.
 
 The reference of the program is the bare solver over all bins at once: same rows, same optimum, no
-groups. That of the resamples is as many bare solutions. Times are CPU seconds, except those of the
-whole command, which are of the process and its threads.
+groups. That of the resamples is as many bare solutions. Times are CPU seconds; those of the whole
+command are its wall clock, and its peak that of a process of its own.
 """
 
-import os
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from benchmarks.processes import measured
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.plan.assignment import assigned_jobs
@@ -126,13 +123,9 @@ def deferred_rows(path: Path) -> list[Row]:
 
 
 def command_row(path: Path, work: str, words: tuple[str, ...], bar: str) -> Row:
-    """Return CPU seconds and peak memory of a whole command."""
-    command = (str(Path(sys.executable).with_name("gpuplan")), "plan", str(path), "--quiet")
-    before_s = os.times().children_user
-    subprocess.run((*command, *words), check=True, capture_output=True)
-    row = _row(work, os.times().children_user - before_s, bar)
-    peak_kb = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return {**row, "peak_mb": peak_kb / 1024}
+    """Return the time and peak memory of a whole command."""
+    ours_s, peak_mb = measured("plan", str(path), "--quiet", *words)
+    return {**_row(work, ours_s, bar), "peak_mb": peak_mb}
 
 
 def _row(work: str, ours_s: float, bar: str, reference_s: float | None = None) -> Row:
@@ -175,5 +168,5 @@ def run() -> list[Row]:
 
 
 if __name__ == "__main__":
-    for measured in run():
-        print(measured)
+    for row in run():
+        print(row)

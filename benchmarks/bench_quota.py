@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuplan.simkit.quota.kai_simulator import KaiJobs, KaiSite, replay_kai
-from gpuplan.simkit.quota.kai_site import UNPREEMPTIBLE_PRIORITY, KaiQueue
+from gpuplan.simkit.quota.kai_site import KaiQueue
 from gpuplan.simkit.quota.simulator import QuotaRun, replay_quota
 from gpuplan.simkit.quota.site import Quota, QuotaFlavor, QuotaJobs, QuotaQueue, QuotaSite
 
@@ -23,6 +23,7 @@ SIZES = {1: 0.5, 2: 0.15, 4: 0.15, 8: 0.15, 16: 0.05}
 PRIORITIES = {0: 0.6, 100: 0.3, 200: 0.1}
 KAI_WORKLOADS, NODE_GPUS = {20_000: "-", 50_000: "-", 100_000: "<= 10 s"}, 8
 CHECKPOINT_S = 600
+UNPREEMPTIBLE_PRIORITY = 100
 
 
 def site(*, fair_sharing: bool) -> QuotaSite:

@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import gc
+import logging
 import os
 import sys
 import threading
@@ -166,6 +167,16 @@ def own_manners():
     yield
     if (messages := sys.modules.get("gpuplan.cli.app.messages")) is not None:
         messages.manners.reset()
+
+
+@pytest.fixture
+def library_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    """Return the log of the library; a command run before keeps its messages to itself."""
+    log = logging.getLogger("gpuplan")
+    monkeypatch.setattr(log, "propagate", True)
+    monkeypatch.setattr(log, "disabled", False)
+    caplog.set_level(logging.INFO, "gpuplan")
+    return caplog
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Bars of the benchmarks, and what misses them."""
 
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +69,11 @@ def test_the_page_is_written_whole_or_not_at_all(benchmarks, monkeypatch, tmp_pa
     with pytest.raises(KeyError):
         benchmarks.main()
     assert not page.exists()
+
+
+def test_every_benchmark_can_be_imported(benchmarks):
+    for name in benchmarks.NAMES:
+        assert callable(importlib.import_module(f"benchmarks.bench_{name}").run)
 
 
 @pytest.mark.parametrize("scale_out", ["queue", "window"])

@@ -1,6 +1,5 @@
 """Kernels of rounds on several GPU types agree with their slow twins."""
 
-import logging
 from types import SimpleNamespace
 
 import numpy as np
@@ -106,7 +105,7 @@ def test_jobs_of_one_width_and_rate_share_a_row_of_speedups():
     assert jobs.speedup[1, jobs.group[1], 128] == 0.5 and jobs.speedup[1, jobs.group[0], 128] == 0
 
 
-def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
+def test_a_long_replay_says_how_far_it_is(monkeypatch, library_log):
     clock = iter(range(1000))
     monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(watch, "SAY_S", 1.0)
@@ -118,11 +117,10 @@ def test_a_long_replay_says_how_far_it_is(monkeypatch, caplog):
         state_gb=np.ones(8),
         is_pipeline=np.zeros(8, bool),
     )
-    with caplog.at_level(logging.INFO, "gpuplan"):
-        mixed_rounds.play(jobs, MixedCluster((1, 1)), lambda state: state.running * 0)
+    mixed_rounds.play(jobs, MixedCluster((1, 1)), lambda state: state.running * 0)
     # The clock goes on by 1 s a round. 5 of 8 jobs are done after 5 s: 3 s for 3 more, or 2 s for
     # the 7 rounds until the last job comes, as 17 took 5 s.
-    assert [line.partition(" of ")[2] for line in caplog.messages if "replayed" in line] == [
+    assert [line.partition(" of ")[2] for line in library_log.messages if "replayed" in line] == [
         "8 jobs replayed in rounds after 5 s, about 2 to 3 s left",
         "8 jobs replayed in rounds after 6 s, about 1 to 2 s left",
         "8 jobs replayed in rounds after 7 s, about 0 to 1 s left",

@@ -372,6 +372,15 @@ def test_the_answer_and_the_frontier(gpuplan, functions, tmp_path):
     assert "Results by cold start" in shown
 
 
+def test_a_load_that_every_service_overrides_is_refused(gpuplan, functions, tmp_path):
+    own = functions.read_text().replace('name = "model"', 'name = "model"\nload = "poisson:2"')
+    functions.write_text(own)
+    short = ("share", "--functions", functions, "--horizon", "20s", "--no-frontier")
+    assert gpuplan(*short)[0] == gpuplan(*short, "--load", "model=poisson:3")[0] == 0
+    code, _, err = gpuplan(*short, "--load", "poisson:3")
+    assert (code, "each has a load of its own\n  next: --load model=poisson:3" in err) == (2, True)
+
+
 def test_the_same_seed_draws_the_same_requests():
     for name, shape in (("poisson", 1.0), ("gamma", 3.0), ("gamma-rate", 0.5), ("bursty", 4.0)):
         process = RequestProcess(name, 20.0, shape)

@@ -325,6 +325,10 @@ def test_settings_that_cannot_be_used(keys, value, message):
         ("[node.n]\ngpu = 4", r"node.n.gpu: unknown key \(did you mean gpus\?\)"),
         ("[[event]]\nnode = 'n'\nstart = 3", r"event.0: has no end; expected node, start, end"),
         ("[[event]]\nnode = 'n'\nstart = 'x'\nend = 3", r"event.0.start: found 'x', expected"),
+        (
+            "[[event]]\nnode = 'n'\nstart = 3\nend = 2",
+            r"event.0: found .*, expected an end that is no earlier than its start",
+        ),
         ("[qos.q]\nPriority = {}", r"qos.q.Priority: found {}, expected a whole number"),
         ("[qos.q.MaxTRESPU]\ngpus = 3", r"qos.q.MaxTRESPU.gpus: found 3, expected GPUs"),
         ("[qos.q]\nMaxTRESPU = 'many'", r"qos.q.MaxTRESPU: found 'many', expected GPUs"),

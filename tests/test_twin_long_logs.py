@@ -1,7 +1,6 @@
 """Long logs: the last weeks are replayed, replays say how far they are and can be interrupted."""
 
 import json
-import logging
 import signal
 from functools import partial
 from importlib.resources import files
@@ -82,15 +81,13 @@ def test_the_counts_of_the_whole_log_stay(gpuplan, few):
     assert 0 < found["results"]["replayed_jobs"] <= rows - found["results"]["earlier_jobs"] < 300
 
 
-def test_a_level_says_how_far_it_is_and_how_long_the_rest_takes(monkeypatch, caplog):
+def test_a_level_says_how_far_it_is_and_how_long_the_rest_takes(monkeypatch, library_log):
     now = iter(range(0, 1000, 30))
     monkeypatch.setattr(watch.time, "monotonic", lambda: float(next(now)))
-    caplog.set_level(logging.INFO, "gpuplan")
-    monkeypatch.setattr(logging.getLogger("gpuplan"), "propagate", True)
     line = watch.ReplayPace()
     for done in (10, 10, 40, 100):
         line.say(done, 100, "jobs replayed (level bf)")
-    assert list(dict.fromkeys(caplog.messages)) == [
+    assert list(dict.fromkeys(library_log.messages)) == [
         "40 of 100 jobs replayed (level bf) after 60 s, about 120 s left",
         "100 of 100 jobs replayed (level bf) after 90 s, about 0 s left",
     ]

@@ -1,6 +1,5 @@
 """Long kernels say how far they are and end when the user interrupts them."""
 
-import logging
 import os
 import signal
 import subprocess
@@ -54,7 +53,7 @@ def test_all_kernels_end_together():
         watch.watched(until_stopped, JOBS, "fifo")
 
 
-def test_a_long_kernel_says_how_many_jobs_are_done(monkeypatch, caplog):
+def test_a_long_kernel_says_how_many_jobs_are_done(monkeypatch, library_log):
     monkeypatch.setattr(watch, "SAY_S", 0.0)
     monkeypatch.setattr(watch, "LOOK_S", 0.01)
 
@@ -63,11 +62,10 @@ def test_a_long_kernel_says_how_many_jobs_are_done(monkeypatch, caplog):
         time.sleep(0.3)
         return whole(state)
 
-    with caplog.at_level(logging.INFO, "gpuplan"):
-        assert watch.watched(slow, JOBS, "sjf") == "whole"
-    assert caplog.messages
-    assert caplog.messages[0].startswith("50,000 of 100,000 jobs replayed (sjf) after")
-    assert "s left" in caplog.messages[0]
+    assert watch.watched(slow, JOBS, "sjf") == "whole"
+    assert library_log.messages
+    assert library_log.messages[0].startswith("50,000 of 100,000 jobs replayed (sjf) after")
+    assert "s left" in library_log.messages[0]
 
 
 def test_an_error_of_a_kernel_is_that_of_its_call():

@@ -274,7 +274,7 @@ def test_two_clusters_of_one_capacity_are_refused_where_a_policy_rents(gpuplan, 
     assert (code, out) == (2, "") and "allpass rents 16 GPUs at most, as on another" in err
 
 
-def test_an_interrupt_shows_the_policies_that_are_done(monkeypatch, caplog):
+def test_an_interrupt_shows_the_policies_that_are_done(monkeypatch, library_log):
     replayed = compare_module._replayed
 
     def second_is_interrupted(spec, *shared):
@@ -291,4 +291,4 @@ def test_an_interrupt_shows_the_policies_that_are_done(monkeypatch, caplog):
             np.random.default_rng(0),
             engine=Engine("threads", 1),
         )
-    assert caplog.messages == ["done before the interrupt: fifo: $2, mean JCT 3,600 s"]
+    assert library_log.messages == ["done before the interrupt: fifo: $2, mean JCT 3,600 s"]

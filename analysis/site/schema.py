@@ -180,6 +180,10 @@ class Event(SettingsTable, frozen=True):
     end: Second
     announced: Second | None = None
 
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise ValueError("an end that is no earlier than its start")
+
 
 class StartCalibration(Struct, frozen=True):
     """What a backtest of forecast starts found; see `gpuplan.planner.site.backtest`."""

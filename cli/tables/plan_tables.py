@@ -106,7 +106,7 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         commit += f" beside the {owned:,.0f} owned"
     if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
         commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
-    if elsewhere := _elsewhere(results):
+    if elsewhere := _elsewhere(results, request):
         commit += f", with {elsewhere},"
     if cap := cap_text(results):
         commit = f"{commit.removesuffix(',')}{cap}"
@@ -135,16 +135,24 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
 
 
-def _elsewhere(results: PlanResults) -> str:
+def _elsewhere(results: PlanResults, request: PurchaseRequest) -> str:
     """Return how much of the GPU time is on spot GPUs and in containers; empty where none is."""
+    spot = f"on spot ({_losses(request)})"
     all_gpus = sum(use.mean_gpus for use in results.markets)
     parts: list[str] = []
-    for name, where in (("spot", "on spot"), ("serverless", "in containers")):
+    for name, where in (("spot", spot), ("serverless", "in containers")):
         gpus = sum(use.mean_gpus for use in results.markets if use.name == name)
         if gpus > 0:
             of_what = "" if parts else " of the GPU-hours"
             parts.append(f"{show_share(gpus / all_gpus)}{of_what} {where}")
     return " and ".join(parts)
+
+
+def _losses(request: PurchaseRequest) -> str:
+    """Return how often a spot node is lost, and whether that is assumed."""
+    per_s = request.spot_hazard
+    lost = f"a node lost every {show_duration(1 / per_s)}" if per_s else "no node lost"
+    return f"{lost}, assumed" if request.assumes_losses else lost
 
 
 def _terms(results: PlanResults) -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from gpuplan.simkit.cluster_shape import ClusterShape
 
 MOST_HELD_OUT = 0.8
+USUAL_SPOT_HAZARD = 1 / (12 * 3600)
 LEVERS_PANEL = "Spot, containers, widths, deferral"
 PERIOD = (
     ("period_from", "Use only jobs submitted at this time (UTC) or later, with all of their run."),
@@ -170,7 +171,7 @@ class PurchaseRequest(StudyRequest):
             metavar="LOSSES/TIME",
             panel=LEVERS_PANEL,
         ),
-    ] = 1 / (12 * 3600)
+    ] = USUAL_SPOT_HAZARD
     spot_availability: Annotated[
         Path | None,
         Opt(
@@ -272,6 +273,11 @@ class PurchaseRequest(StudyRequest):
     def folder_files(self) -> tuple[str, ...]:
         """Files that it makes in the folder of ``--output``."""
         return FILES_OF[self.upkeep.export]
+
+    @property
+    def assumes_losses(self) -> bool:
+        """Whether nothing tells how often spot nodes are lost."""
+        return self.spot_availability is None and self.spot_hazard == USUAL_SPOT_HAZARD
 
     @property
     def has_price(self) -> bool:

@@ -345,6 +345,6 @@ class ShareRequest(StudyRequest):
             raise UsageError("--set tie_break=reference: applies to INSTANCES, not to --functions")
         services = services_of(self.read_functions())
         loads = Loads(self.load, self.multiplier, self.seed)
-        loads.check_names([service.name for service in services])
+        loads.check({service.name: service.load for service in services})
         for service in services:
             loads.process(loads.spec(service.name, service.load, folder))

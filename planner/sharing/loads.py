@@ -155,11 +155,17 @@ class Loads:
             else:
                 self.common = text
 
-    def check_names(self, names: Sequence[str]) -> None:
-        """Raise `UsageError` where a load is for no service."""
+    def check(self, own: Mapping[str, str | None]) -> None:
+        """Raise `UsageError` where a load is for no service; ``own`` has that of each function."""
         for name in self.by_service:
-            if name not in names:
-                raise UsageError(f"--load {name}=...: no service {name}; found {', '.join(names)}")
+            if name not in own:
+                raise UsageError(f"--load {name}=...: no service {name}; found {', '.join(own)}")
+        lacking = [name for name in own if own[name] is None and name not in self.by_service]
+        if self.common is not None and not lacking:
+            raise UsageError(
+                f"--load {self.common}: no service takes it, since each has a load of its own\n"
+                f"  next: --load {next(iter(own), 'NAME')}={self.common}"
+            )
 
     def spec(self, name: str, load: str | None, folder: Path) -> str:
         """Return the load of a service, ``load`` where its function names one.

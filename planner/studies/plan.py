@@ -39,7 +39,7 @@ from gpuplan.planner.plan.today import (
     recorded_usd_per_h,
 )
 from gpuplan.planner.plan.uncertainty import PlanDollars
-from gpuplan.planner.requests.plan import PurchaseRequest
+from gpuplan.planner.requests.plan import USUAL_SPOT_HAZARD, PurchaseRequest
 from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.plan_document import PlanAnswer, old_plan, terms_of, with_options_of
 from gpuplan.planner.studies.plan_inputs import check_same_types, markets_of, of_file, plan_trace
@@ -91,7 +91,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
     if not request.commits:
         offered = {name: replace(market, commit_usd={}) for name, market in offered.items()}
     records = [market.spot_record for market in offered.values() if market.spot_record]
-    if records and request.spot_hazard == PurchaseRequest(request.trace).spot_hazard:
+    if records and request.spot_hazard == USUAL_SPOT_HAZARD:
         request = replace(request, spot_hazard=losses_per_s(records))
     end_us = jobs.begin_us + round(jobs.window_s * MICROS)
     paid = paid_notes(prices.book.pools, request.commitment.commit, end_us, budget_usd_per_h)
