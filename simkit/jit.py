@@ -16,6 +16,7 @@ import numba
 from numba.core import event
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.targetconfig import TargetConfig
 from numba.core.types.misc import unliteral
 
 from gpuplan.simkit.kernel_sources import stamp_of
@@ -152,6 +153,24 @@ def _refusal(name: str) -> Callable[..., None]:
         raise TypeError(f"{name} is a helper: only kernels can call it")
 
     return refuse
+
+
+def _same_flags(flags: Any, others: Any) -> bool:
+    """Return whether two sets of numba's flags are the same, looking only at those that are set."""
+    if type(flags) is not type(others):
+        return False
+    left, right, options = flags._values, others._values, flags.options
+    return all(
+        left.get(name, options[name].default) == right.get(name, options[name].default)
+        for name in {*left, *right}
+    )
+
+
+# Numba would make tables of all flags for every call whose types it looks up: an eighth of the
+# time that a kernel of many helpers takes to compile. All flags of a kind have the same names, and
+# so have always had one hash.
+TargetConfig.__eq__ = _same_flags
+TargetConfig.__hash__ = lambda flags: len(flags.options)
 
 
 def _use_temporary_cache() -> None:

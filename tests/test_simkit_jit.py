@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core.compiler import Flags
 
 from gpuplan.planner.frontier.methods import walk
 from gpuplan.simkit import jit
@@ -233,3 +234,13 @@ def test_a_disk_without_room_for_the_machine_code_ends_no_run(tmp_path):
     )
     assert (done.returncode, done.stdout) == (0, "(4, 2)\n"), done.stderr
     assert not list(tmp_path.rglob("*.nbc"))
+
+
+def test_flags_are_the_same_where_each_has_the_same_value():
+    plain, told, other = Flags(), Flags(), Flags()
+    told.nrt, told.release_gil = Flags.options["nrt"].default, False
+    other.release_gil = True
+    assert plain == told and hash(plain) == hash(told) == hash(other)
+    assert plain != other and told != other and other == other.copy()
+    assert plain.values() == told.values() != other.values()
+    assert plain != "flags"
