@@ -19,9 +19,8 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
-from benchmarks.bars import missed
+from benchmarks.bars import Row, missed
 from gpuplan.cli.app.console import limit_threads
 
 NAMES = tuple(sorted(path.stem[6:] for path in Path(__file__).parent.glob("bench_*.py")))
@@ -45,7 +44,7 @@ def seconds(value: float | None) -> str:
     return f"{1000 * value:.3g} ms" if value < 0.1 else f"{value:.3g} s"
 
 
-def line(row: dict[str, Any]) -> str:
+def line(row: Row) -> str:
     """Return a row of the table; a bar that it misses is bold."""
     bar = "" if row["bar"] in ("-", "none") else row["bar"]
     if missed(row):
@@ -62,7 +61,7 @@ def line(row: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def section(name: str, bench: ModuleType, rows: list[dict[str, Any]]) -> str:
+def section(name: str, bench: ModuleType, rows: list[Row]) -> str:
     """Return the title, the table and the notes of one benchmark."""
     title, _, notes = (bench.__doc__ or name).strip().partition("\n")
     table = "\n".join([HEAD, *(line(row) for row in rows)])

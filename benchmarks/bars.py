@@ -6,12 +6,14 @@ import operator
 import re
 from typing import Any
 
+Row = dict[str, Any]
+"""What a row of a table says: its work, its bar, and what was measured."""
 BAR = re.compile(r"(<=|>=|<) ([\d.e+-]+) ?(x|s|ms|MB)?")
 HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt}
 MEASURED = {"x": "ratio", "s": "ours_s", "ms": "ours_s", "MB": "peak_mb", "": "difference"}
 
 
-def missed(row: dict[str, Any]) -> list[str]:
+def missed(row: Row) -> list[str]:
     """Return the bars that the measurements of a row miss.
 
     A bar counts in its unit: x is of the ratio, s and ms of our time, MB of the peak, and none of

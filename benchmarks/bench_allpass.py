@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from benchmarks.bars import Row
 from benchmarks.plain_allpass import replay
 from gpuplan.analysis.base.plain import plain
 from gpuplan.planner.engine import Engine
@@ -74,7 +75,7 @@ def against_plain(workload: Workload, rules: Allpass) -> tuple[float, float]:
     return least_s(lambda: run_allpass(workload, rules, draws), 5), plain_s
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     rules, workload = Allpass(), seren_like(JOBS)
     run_allpass(first_jobs(workload, 10), rules, np.random.default_rng(0))  # compile
     # All of them: the first thousands, who meet an empty pool, are not like the rest.

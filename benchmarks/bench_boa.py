@@ -8,6 +8,7 @@ from dataclasses import replace
 import cvxpy as cp
 import numpy as np
 
+from benchmarks.bars import Row
 from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.frontier.model.exact import Frontier, solve_frontier
 
@@ -94,7 +95,7 @@ def spread(frontier: Frontier) -> np.ndarray:
     return np.linspace(low + 0.02 * (high - low), high - 0.02 * (high - low), BUDGETS)
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure, after one warm-up that compiles the kernels."""
     small, large = (classes_of(n, rescale_h=RESCALE_H) for n in (SMALL, LARGE))
     free, large_free = (classes_of(n, rescale_h=0.0) for n in (SMALL, LARGE))

@@ -7,6 +7,7 @@ prints the comparison of the methods in full.
 from dataclasses import replace
 from itertools import pairwise
 
+from benchmarks.bars import Row
 from benchmarks.bench_boa import median_s
 from benchmarks.t4_workloads import DATA, HORIZON_H, MOST, submissions, t4_workload
 from gpuplan.planner.elastic.job_class import JobClass
@@ -34,11 +35,11 @@ def whole_jobs(classes: list[JobClass]) -> list[JobClass]:
     ]
 
 
-def timed(work: str, ours_s: float | None, bar: str) -> dict:
+def timed(work: str, ours_s: float | None, bar: str) -> Row:
     return {"work": work, "ours_s": ours_s, "bar": bar}
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure, after one warm-up that compiles the kernels."""
     if not DATA.is_dir():
         return [timed("newTrace at epoch level: skipped, no ../shared/data", None, "")]

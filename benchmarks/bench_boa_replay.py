@@ -1,12 +1,15 @@
 """The replay of a plan on a million jobs, and the law of its demand."""
 
+from functools import partial
+
 import numpy as np
 
+from benchmarks.bars import Row
 from benchmarks.bench_boa import median_s
 from gpuplan.planner.elastic.arrivals import ClassArrivals
 from gpuplan.planner.elastic.job_class import JobClass
 from gpuplan.planner.elastic.job_classes import ClassWorkload
-from gpuplan.planner.elastic.renting import RentedCluster
+from gpuplan.planner.elastic.renting import Overflow, RentedCluster
 from gpuplan.planner.frontier.model.exact import solve_frontier
 from gpuplan.planner.frontier.replay.demand import demand_law
 from gpuplan.planner.frontier.replay.plans import replay_plan
@@ -42,15 +45,16 @@ def workload_of_size(jobs: int, *, epochs: int, rescale_h: float, seed: int = 0)
     return ClassWorkload(tuple(classes), HORIZON_H, jobs, "option", (), arrivals=arrivals)
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure, after one warm-up that compiles the kernel."""
     rows = []
-    for epochs, name, limited in (
+    cases: tuple[tuple[int, str, Overflow | None], ...] = (
         (1, "no limit", None),
         (1, "a queue at a hard limit", "queue"),
         (1, "jobs squeezed at a hard limit", "squeeze"),
         (10, "10 epochs, no limit", None),
-    ):
+    )
+    for epochs, name, limited in cases:
         workload = workload_of_size(JOBS, epochs=epochs, rescale_h=30 / 3600)
         frontier = solve_frontier(workload.classes)
         plan = frontier.at_budget(1.5 * frontier.load_gpus)
@@ -62,7 +66,7 @@ def run() -> list[dict]:
         )
         replay = replay_plan(workload, plan, cluster)
         changes = replay.rescales.mean()
-        taken_s = median_s(lambda w=workload, p=plan, c=cluster: replay_plan(w, p, c), RUNS)
+        taken_s = median_s(partial(replay_plan, workload, plan, cluster), RUNS)
         rows.append(
             {
                 "work": f"replay of {JOBS:,} jobs, nodes of 4, {name}; {changes:.2f} starts and "
@@ -72,7 +76,7 @@ def run() -> list[dict]:
             }
         )
         if epochs == 1 and limited is None:
-            law_s = median_s(lambda w=workload, p=plan: demand_law(w, p), RUNS)
+            law_s = median_s(partial(demand_law, workload, plan), RUNS)
             rows.append(
                 {
                     "work": f"law of its demand, {law.pmf.size:,} levels",

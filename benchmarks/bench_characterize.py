@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from benchmarks.bars import Row
 from benchmarks.processes import measured
 from gpuplan.analysis.characterize import COLUMNS
 from gpuplan.analysis.job_table.schema import CANONICAL
@@ -68,7 +68,7 @@ def bare(path: Path) -> pl.DataFrame:
     return pl.scan_parquet(path).select(COLUMNS).sort("duration_s").collect()
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     """Time both in turn, so that a drift of the machine's speed falls on both."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "jobs.parquet"

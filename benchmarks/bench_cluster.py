@@ -6,8 +6,10 @@ rows, is the heap of ends: a push and a pop for every job.
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from benchmarks import plain_cluster
+from benchmarks.bars import Row
 from benchmarks.bench_allpass import first_jobs, seren_like
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.simkit.arrays import IntArray
@@ -43,7 +45,7 @@ def ends_alone(end: IntArray, running: int) -> int:
     return last
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     work = seren_like(JOBS)
     busy = float((work.service_us.astype(float) * work.gpus).sum())
     gpus = int(busy / work.submit_us[-1] / LOAD) // 8 * 8
@@ -55,7 +57,7 @@ def run() -> list[dict]:
     for name, scheduler in SCHEDULERS.items():
         cluster = scheduler.cluster(scheduler.complete(FREE_STOPS), GpuPool(gpus))
         run_cluster(first_jobs(work, 100), cluster)  # compile
-        ours_s = least_s(lambda cluster=cluster: run_cluster(work, cluster), 3)
+        ours_s = least_s(partial(run_cluster, work, cluster), 3)
         how = "preemptive" if scheduler.preemptive else "not preemptive"
         rows.append(
             {
@@ -72,8 +74,8 @@ def run() -> list[dict]:
         cluster = scheduler.cluster(scheduler.complete(FREE_STOPS), GpuPool(gpus))
         if run_cluster(part, cluster).finish_us.tolist() != plain(part, gpus):
             raise AssertionError(f"the two replays under {name} differ")
-        ours_s = least_s(lambda cluster=cluster: run_cluster(part, cluster), 3)
-        plain_s = least_s(lambda plain=plain: plain(part, gpus), 1)
+        ours_s = least_s(partial(run_cluster, part, cluster), 3)
+        plain_s = least_s(partial(plain, part, gpus), 1)
         rows.append(
             {
                 "work": f"{name}, the first {SLICE:,} of them, against plain heapq code",

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from benchmarks.bars import Row
 from gpuplan.analysis.characterize.intervals import intervals
 from gpuplan.analysis.history.jobs import COLUMNS
 from gpuplan.analysis.job_table.schema import CANONICAL, Provenance
@@ -63,21 +63,19 @@ class Source:
         if self.memory:
             gap_s = GAP_S * np.exp(noise(rng, self.jobs, self.memory) - 0.5)
         duration_s = MEDIAN_S * np.exp(self.sigma * noise(rng, self.jobs, self.memory))
-        known = {
-            "submit_time": pl.Series((np.cumsum(gap_s) * 1e6).astype(np.int64)).cast(
-                CANONICAL["submit_time"]
-            ),
-            "duration_s": duration_s,
-            "num_gpus": rng.choice([1.0, 2.0], self.jobs),
-            "state": ["completed"] * self.jobs,
-        }
-        frame = pl.DataFrame(
-            [
-                pl.Series(name, known[name]).cast(CANONICAL[name])
-                if name in known
-                else pl.Series(name, [None] * self.jobs, dtype=CANONICAL[name])
-                for name in dict.fromkeys((*COLUMNS, "user"))
-            ]
+        known = pl.DataFrame(
+            {
+                "submit_time": (np.cumsum(gap_s) * 1e6).astype(np.int64),
+                "duration_s": duration_s,
+                "num_gpus": rng.choice([1.0, 2.0], self.jobs),
+                "state": ["completed"] * self.jobs,
+            }
+        )
+        frame = known.select(
+            (pl.col(name) if name in known.columns else pl.lit(None).alias(name)).cast(
+                CANONICAL[name]
+            )
+            for name in dict.fromkeys((*COLUMNS, "user"))
         )
         provenance = Provenance(source_format="simulated", relative_time=True)
         return Trace(frame, Path("simulated"), "", self.jobs, provenance)
@@ -140,7 +138,7 @@ def sources() -> list[Source]:
     ]
 
 
-def run(traces: int = TRACES) -> list[dict[str, Any]]:
+def run(traces: int = TRACES) -> list[Row]:
     """Return one row per source; ``difference`` is that of the mean coverage to the level."""
     rows = []
     for source in sources():

@@ -6,12 +6,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from benchmarks.bars import Row
 from benchmarks.fft_traces import RULES, draw, trace_jobs, workloads
 from benchmarks.reproduce_fft import FFT, run_policy
 from gpuplan.analysis.synth import Request, preset_model, synthesize
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.policies.mixed.fft import FftRules, round_costs
 from gpuplan.planner.policies.mixed.round_program import solve_round
+from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 JOBS, TYPES, GPUS, SEEDS = 4_000, 8, 1_000, 20
@@ -20,7 +23,7 @@ SPEEDS = {"A100": 1.0, "V100": 0.6, "T4": 0.3}
 SHAPE = ClusterShape.parse("A100=16x8,V100=12x8,T4=12x8")
 
 
-def two_rounds(seed: int):
+def two_rounds(seed: int) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
     """Return the costs of a round and of the next one, the widths and the GPUs of each type."""
     rng = np.random.default_rng(seed)
     gpus = rng.multinomial(GPUS // 4 - TYPES, np.ones(TYPES) / TYPES) * 4 + 4
@@ -45,7 +48,7 @@ def two_rounds(seed: int):
     return first, round_costs(FftRules(), age=age + 1, left=next_left, **same), width, gpus
 
 
-def many_jobs():
+def many_jobs() -> TraceJobs:
     """Return jobs like those of Philly that load three GPU types to `LOAD`."""
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "philly.parquet"
@@ -53,14 +56,14 @@ def many_jobs():
         jobs = read_trace(trace, columns=("submit_time", "duration_s", "num_gpus")).jobs
     submit_s = jobs["submit_time"].dt.epoch("us").to_numpy() / 1e6
     gpus, run_s = jobs["num_gpus"].to_numpy().astype(np.int64), jobs["duration_s"].to_numpy()
-    speeds = np.array([SPEEDS[pool.gpu_type] for pool in SHAPE.pools])
+    speeds = np.array([SPEEDS[gpu_type] for gpu_type in SHAPE.gpu_types])
     room = LOAD * float(speeds @ [pool.gpus for pool in SHAPE.pools]) * np.ptp(submit_s)
     rate, state_gb = np.tile(speeds, (MANY, 1)), np.full(MANY, 2.0)
     work = run_s * room / (run_s @ gpus)
     return trace_jobs(submit_s - submit_s[0], work, gpus, rate, state_gb, tuple(SPEEDS))
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure CPU time; the allocations must be within 0.1% of their bounds."""
     first, _, width, gpus = two_rounds(SEEDS)
     solve_round(first, width, gpus)  # compile

@@ -6,10 +6,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
+from benchmarks.bars import Row
 from benchmarks.bench_characterize import JOBS, seconds, write_trace
 from gpuplan.analysis.characterize import COLUMNS
 from gpuplan.analysis.characterize.intervals import intervals
@@ -20,11 +20,11 @@ RUNS = 3
 RESAMPLES = 200
 
 
-def row(work: str, ours: Callable[[], object]) -> dict[str, Any]:
+def row(work: str, ours: Callable[[], object]) -> Row:
     return {"work": work, "ours_s": median(seconds(ours) for _ in range(RUNS)), "bar": "-"}
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     values = np.random.default_rng(0).lognormal(4, 2.5, JOBS)
     distinct, whole = np.sort(values), np.sort(values.round())
     with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import subprocess
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+
+from benchmarks.bars import Row
 
 ROWS = 1_000_000
 RUNS = 7
@@ -93,7 +96,7 @@ def measure(script: str, source: Path, output: Path) -> tuple[float, float | Non
     return seconds, peak_mb
 
 
-def run(json_mb: int = JSON_MB) -> list[dict[str, Any]]:
+def run(json_mb: int = JSON_MB) -> list[Row]:
     """Measure in turn, so that a drift of the machine's speed falls on both."""
     rng = np.random.default_rng(SEED)
     with tempfile.TemporaryDirectory() as name:
@@ -144,7 +147,7 @@ def run(json_mb: int = JSON_MB) -> list[dict[str, Any]]:
     return results
 
 
-def run_json(folder: Path, json_mb: int) -> dict[str, Any]:
+def run_json(folder: Path, json_mb: int) -> Row:
     """Measure a Philly log, one JSON array."""
     log, output = folder / "philly.json", folder / "o.parquet"
     size_mb = write_philly(log, json_mb)
@@ -208,11 +211,7 @@ def philly_job(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 def has_pandas() -> bool:
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec("pandas") is not None
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bars import Row
 from benchmarks.bench_waste import read_s
 from benchmarks.processes import measured
 
@@ -55,7 +56,7 @@ def renamed(item: dict[str, Any], number: int) -> dict[str, Any]:
     }
 
 
-def run(size_mb: float = SIZE_MB) -> list[dict[str, Any]]:
+def run(size_mb: float = SIZE_MB) -> list[Row]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         dump, output = Path(folder) / "dump.json", Path(folder) / "o.parquet"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.bars import Row
 from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.analysis.forecast.forecast import forecast
 from gpuplan.simkit.spot.parameters import SCHEDULERS
@@ -51,7 +52,7 @@ def elapsed_s(work: Callable[[], object], clock: Callable[[], float]) -> float:
     return clock() - begin
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure the simulator in CPU time after a first run, and the forecast with its training."""
     tasks, lendable = quarter()
     cards = np.full(NODES, CARDS, np.int64)

@@ -7,11 +7,11 @@ import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from benchmarks.bars import Row
 from benchmarks.bench_startup import seconds
 from benchmarks.t4_workloads import SHARED, submissions
 
@@ -39,7 +39,7 @@ def write_trace(path: Path, names: list[str], at: list[float]) -> None:
     ).with_columns(num_gpus=pl.lit(1.0), duration_s=pl.lit(None, pl.Float64)).write_parquet(path)
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     program = str(Path(sys.executable).with_name("gpuplan"))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "newtrace.parquet"

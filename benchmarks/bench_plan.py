@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from benchmarks.bars import Row
 from benchmarks.processes import measured
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.trace.trace import read_trace
@@ -47,7 +47,6 @@ LEVERS = (
 )
 DEFERRED_JOBS = "job_class = 'class3'"
 DEFERRED = ("--defer", f"{DEFERRED_JOBS}:6h")
-Row = dict[str, Any]
 
 
 def write_jobs(path: Path, count: int) -> None:

@@ -9,9 +9,11 @@ checkpoints it does not. Times are CPU times of this process, kernels compiled b
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from benchmarks.bars import Row
 from gpuplan.simkit.quota.kai_simulator import KaiJobs, KaiSite, replay_kai
 from gpuplan.simkit.quota.kai_site import KaiQueue
 from gpuplan.simkit.quota.simulator import QuotaRun, replay_quota
@@ -67,9 +69,10 @@ def kai_workloads(count: int) -> KaiJobs:
     """Return the first workloads as gangs of KAI."""
     jobs = workloads()
     sizes = np.array([pods[0].requests["gpu"] for pods in jobs.shapes])
-    columns = (jobs.queue + COHORTS, jobs.priority, jobs.priority >= UNPREEMPTIBLE_PRIORITY,
-               jobs.submit, jobs.run, sizes[jobs.pods])  # fmt: skip
-    return KaiJobs.of_gpus(*(column[:count] for column in columns), NODE_GPUS)
+    fixed = (jobs.priority >= UNPREEMPTIBLE_PRIORITY).astype(np.int64)
+    columns = (jobs.queue + COHORTS, jobs.priority, fixed, jobs.submit, jobs.run, sizes[jobs.pods])
+    queue, priority, fixed, submit, run_s, gpus = (column[:count] for column in columns)
+    return KaiJobs.of_gpus(queue, priority, fixed, submit, run_s, gpus, NODE_GPUS)
 
 
 def cpu_s(work: Callable[[], object]) -> float:
@@ -79,7 +82,7 @@ def cpu_s(work: Callable[[], object]) -> float:
     return time.process_time() - begin
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure the replay by order."""
     jobs = workloads()
     rows = []
@@ -105,7 +108,7 @@ def run() -> list[dict]:
         rows.append(
             {
                 "work": f"KAI: {count:,} workloads, {COHORTS * MEMBERS} queues, CPU",
-                "ours_s": cpu_s(lambda gangs=gangs: replay_kai(kai_site(), gangs)),
+                "ours_s": cpu_s(partial(replay_kai, kai_site(), gangs)),
                 "bar": bar,
             }
         )

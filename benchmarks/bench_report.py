@@ -9,8 +9,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from statistics import median
-from typing import Any
 
+from benchmarks.bars import Row
 from benchmarks.processes import measured
 
 RUNS = 3
@@ -22,7 +22,7 @@ def gpuplan(*arguments: str) -> tuple[float, float]:
     return measured(*arguments, "-q")
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     """Time the usual four studies with all documents, and weigh the page."""
     with tempfile.TemporaryDirectory() as folder:
         trace, out = f"{folder}/jobs.parquet", f"{folder}/report"

@@ -1,7 +1,10 @@
 """Rounds: the compiled loop of a policy, against the same policy as a callable in plain Python."""
 
+from functools import partial
+
 import numpy as np
 
+from benchmarks.bars import Row
 from benchmarks.bench_boa import median_s
 from gpuplan.simkit.rounds.decisions import (
     Allocation,
@@ -43,7 +46,7 @@ class EqualShares:
         return Allocation(equal_shares(view.epoch, view.jobs.seen, self.widest, GPUS))
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure, after a warm-up that compiles the kernels."""
     jobs = jobs_of(JOBS, DAYS)
     for each in ("equal", "pollux"):
@@ -58,7 +61,7 @@ def run() -> list[dict]:
     rows = []
     for policy in ("equal", "pollux"):
         rules = RoundsPolicy(policy, GPUS)
-        ours_s = median_s(lambda rules=rules: run_rounds(jobs, rules), RUNS)
+        ours_s = median_s(partial(run_rounds, jobs, rules), RUNS)
         rows.append(
             {
                 "work": f"rounds: {policy}, {JOBS:,} jobs, {plain.rounds:,} rounds, compiled"

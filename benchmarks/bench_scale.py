@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
+from benchmarks.bars import Row
 from benchmarks.bench_characterize import write_trace
 from benchmarks.processes import measured
 
 JOBS = 10_000_000
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     """Return one row per command; the time has the start-up of the process in it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "jobs.parquet"

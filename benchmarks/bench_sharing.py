@@ -5,6 +5,7 @@ The scenario needs the profiles of ../shared/data, and is left out without them.
 
 from __future__ import annotations
 
+from benchmarks.bars import Row
 from benchmarks.reproduce_dilu import (
     COSCALING_BAR_S,
     HORIZON_S,
@@ -15,7 +16,7 @@ from benchmarks.reproduce_dilu import (
 )
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure CPU time after a first run."""
     rows = [("placing 3,200 instances", placement_s(), PLACEMENT_BAR_S)]
     if (request := end_to_end()) is not None:

@@ -11,11 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from benchmarks.bars import Row
 from benchmarks.bench_allpass import seren_like
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.compare import PolicySpec
@@ -68,7 +70,7 @@ def bare(work: Workload, sizes: list[int], policy: str) -> None:
         run_cluster(work, scheduler.cluster(values, GpuPool(gpus)))
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     work = seren_like(JOBS)
     busy = float((work.service_us.astype(float) * work.gpus).sum())
     mean = busy / float(work.submit_us[-1])
@@ -85,8 +87,8 @@ def run() -> list[dict]:
             (parse_target(TARGET),), sure,
         )  # fmt: skip
         Sizes(jobs, terms, 1, THREADS).at_size(even[-1])  # compile
-        ours_s = elapsed_s(lambda terms=terms: Sizes(jobs, terms, 1, THREADS).at(even))
-        bare_s = elapsed_s(lambda policy=policy: bare(work, even, policy))
+        ours_s = elapsed_s(partial(Sizes(jobs, terms, 1, THREADS).at, even))
+        bare_s = elapsed_s(partial(bare, work, even, policy))
         rows.append(
             {
                 "work": f"size: {len(even)} sizes x {JOBS:,} jobs with intervals, {policy}",
@@ -104,17 +106,17 @@ def run() -> list[dict]:
         ours_s = elapsed_s(search)
         rows.append(
             {
-                "work": f"size: {TARGET} and its interval, {len(found.found)} replays, {policy}",
+                "work": f"size: {TARGET} and its interval, {len(found.replays)} replays, {policy}",
                 "ours_s": ours_s,
-                "reference_s": bare_s / len(even) * len(found.found),
-                "ratio": ours_s / (bare_s / len(even) * len(found.found)),
+                "reference_s": bare_s / len(even) * len(found.replays),
+                "ratio": ours_s / (bare_s / len(even) * len(found.replays)),
                 "bar": "-",
             }
         )
     return [*rows, billed()]
 
 
-def billed() -> dict:
+def billed() -> Row:
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.parquet"

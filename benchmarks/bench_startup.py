@@ -7,7 +7,8 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
+
+from benchmarks.bars import Row
 
 RUNS = 9
 
@@ -18,7 +19,7 @@ def seconds(*command: str) -> float:
     return time.perf_counter() - began
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     """Time both in turn, so that a drift of the machine's speed falls on both."""
     program = str(Path(sys.executable).with_name("gpuplan"))
     pairs = [

@@ -4,6 +4,7 @@ import time
 
 import numpy as np
 
+from benchmarks.bars import Row
 from gpuplan.simkit.twin.jobs import NEVER, SiteJobs
 from gpuplan.simkit.twin.simulator import replay_site
 from gpuplan.simkit.twin.site import (
@@ -61,7 +62,7 @@ def jobs(seed: int = 0) -> SiteJobs:
     )  # fmt: skip
 
 
-def run() -> list[dict]:
+def run() -> list[Row]:
     """Measure CPU time on one core after a first run."""
     cluster, every = site(), jobs()
     few = every.kept(np.arange(JOBS) < 500)

@@ -12,11 +12,11 @@ import time
 import zlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from benchmarks.bars import Row
 from benchmarks.processes import measured
 
 JOBS, MONTHS, NODES = 1_000_000, 6, 200
@@ -131,7 +131,7 @@ def read_s(path: Path) -> float:
     return time.perf_counter() - begin
 
 
-def run() -> list[dict[str, Any]]:
+def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         log, series = Path(folder) / "sacct.txt", Path(folder) / "series.json"
         comments = write_log(log, JOBS, MONTHS, has_summaries=True)
@@ -152,7 +152,7 @@ def run() -> list[dict[str, Any]]:
         return [*rows, row(work, measured(*command), read_s(series), "<= 60 s, <= 1000 MB")]
 
 
-def row(work: str, ours: tuple[float, float], reference_s: float, bar: str) -> dict[str, Any]:
+def row(work: str, ours: tuple[float, float], reference_s: float, bar: str) -> Row:
     ours_s, peak_mb = ours
     return {
         "work": work,

@@ -11,7 +11,8 @@ def first_fit(work: Workload, gpus: int) -> list[int]:
     jobs = list(
         zip(*(a.tolist() for a in (work.submit_us, work.service_us, work.gpus)), strict=True)
     )
-    finish, waiting, running = [0] * len(jobs), defaultdict(list), []
+    finish, waiting = [0] * len(jobs), defaultdict[int, list[int]](list)
+    running: list[tuple[int, int]] = []
     free, coming = gpus, 0
     while coming < len(jobs) or running:
         now = running[0][0] if running else jobs[coming][0]
@@ -38,12 +39,13 @@ def least_left(work: Workload, gpus: int) -> list[int]:
         zip(*(a.tolist() for a in (work.submit_us, work.service_us, work.gpus)), strict=True)
     )
     left, finish = [job[1] for job in jobs], [0] * len(jobs)
-    active, running = [], []
+    active, running = list[int](), list[int]()
     now = coming = 0
     while coming < len(jobs) or active:
-        then = min((now + left[job] for job in running), default=None)
-        if coming < len(jobs) and (then is None or jobs[coming][0] <= then):
-            then = jobs[coming][0]
+        times = [now + left[job] for job in running]
+        if coming < len(jobs):
+            times.append(jobs[coming][0])
+        then = min(times)
         for job in running:
             left[job] -= then - now
             if left[job] == 0:
