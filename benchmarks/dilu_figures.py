@@ -173,8 +173,8 @@ def figure_16(request: SharingRequest) -> Iterator[Row]:
     served, trained = _per_share(dilu, request, "dilu")
     for other, texts in paper.items():
         values = _per_share(run_policy(other, COLD_S, request), request, other)
-        here = (served / values[0], trained / values[1])
-        for what, text, value in zip(("requests", "training"), texts, here, strict=True):
+        times = (served / values[0], trained / values[1])
+        for what, text, value in zip(("requests", "training"), texts, times, strict=True):
             yield Row(f"Figure 16, {what} per GPU held, dilu / {other}", text, "", f"{value:.1f}x")
     parts = {
         "-WA": replace(request, settings=PlacementSettings(affinity=False)),

@@ -84,7 +84,8 @@ def loaded(drawn: Drawn, load: float, seed: int) -> TraceJobs:
     submit_s = (submit_s - submit_s[0]) * HOURS * HOUR_S / (submit_s[-1] - submit_s[0])
     room = load * float(CLUSTER.gpus or 0) * HOURS * HOUR_S
     run_s = run_s * room / (run_s * gpus / rate.mean(axis=1)).sum()
-    logs = np.random.default_rng(seed).uniform(*np.log(STATE_GB), gpus.size)
+    low, high = np.log(STATE_GB)
+    logs = np.random.default_rng(seed).uniform(low, high, gpus.size)
     return trace_jobs(submit_s, run_s, gpus, rate, np.exp(logs), CLUSTER.gpu_types)
 
 
@@ -137,8 +138,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(OPTION, action="store_true", help="write the table into docs/fft.md")
     options = parser.parse_args(arguments)
     best, rows, said = choice()
-    head = ("workload, load", "JCT `mixed`, h", "`total`", "srtf")
-    head += ("rho `mixed`", "rho `total`", "rho srtf")
+    head = (
+        *("workload, load", "JCT `mixed`, h", "`total`", "srtf"),
+        *("rho `mixed`", "rho `total`", "rho srtf"),
+    )
     text = f"{markdown(head, rows)}\n\n{said}"
     print(text)
     if options.write_docs:

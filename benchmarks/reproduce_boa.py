@@ -42,7 +42,7 @@ BURSTS = ((1.0, 1.0), (0.5, 1.6), (0.2, 4.0), (0.1, 8.0), (0.05, 16.0))  # share
 CYCLE_H = 8.0
 
 
-SLOW = {"band": 0.15, "window": 15}  # the autoscaler of Pollux' simulator: mean of 15 minutes
+SLOW_BAND, SLOW_ROUNDS = 0.15, 15  # the autoscaler of Pollux' simulator: mean of 15 minutes
 IN_DOCS = (
     ("newTrace (960 jobs, 48 h)", (0.85, 0.7, 0.4)),
     ("filterTrace (918 jobs, 48 h)", (0.8,)),
@@ -223,7 +223,7 @@ def show_bursts() -> list[list[float]]:
     base = t4_workload(submissions("newtrace"), HORIZON_H["newtrace"])
     frontier = solve_frontier(base.classes)
     quick = autoscaling(CLUSTER, 0.7)
-    policies = (quick, replace(quick, **SLOW))
+    policies = (quick, replace(quick, band=SLOW_BAND, window=SLOW_ROUNDS))
     rows: list[tuple[str, ...]] = []
     leads: list[list[float]] = [[], []]
     for share, rate in BURSTS:
@@ -305,7 +305,7 @@ def chosen() -> list[tuple[str, object]]:
         ("budgets over the load", BUDGETS),
         ("targets of Pollux with autoscaling", TARGETS),
         ("its band around the target; minutes averaged", f"{rules.band:g}; {rules.window}"),
-        ("the same of the slow autoscaler", f"{SLOW['band']:g}; {SLOW['window']}"),
+        ("the same of the slow autoscaler", f"{SLOW_BAND:g}; {SLOW_ROUNDS}"),
         ("exponent of Pollux' mean of speedups", f"{rules.power:g}"),
         ("bursts: share of the time, rate over the mean", BURSTS),
         ("length of their cycle, h; seeds", f"{CYCLE_H:g}; {SEEDS}"),

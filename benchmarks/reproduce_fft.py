@@ -22,6 +22,7 @@ from gpuplan.planner.policies.mixed.mixed_rounds import play
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
 from gpuplan.planner.registry import POLICIES
 from gpuplan.planner.runs.trace_jobs import TraceJobs
+from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import ClusterShape
 from gpuplan.simkit.time import HOUR_S, MICROS
 
@@ -232,7 +233,7 @@ def growth_rows(source: Workloads) -> Iterator[tuple[str, ...]]:
             yield (f"{load:g}", name, *cells)
 
 
-def _ends_min(jobs: RatedJobs, cluster: MixedCluster, rules: FftRules) -> Any:
+def _ends_min(jobs: RatedJobs, cluster: MixedCluster, rules: FftRules) -> FloatArray:
     return play(jobs, cluster, FftRounds(rules)).run.finish_us / MICROS / 60
 
 
@@ -260,7 +261,8 @@ def figure_2(phi: str, switch_weight: float) -> list[float]:
     rate = [[1 / 2.71, 1.0], [1 / 1.6, 1.0], [1 / 2.71, 1.0]]
     jobs = _example([0, 0, 600], [1.0, 14.4 / 5 / 1.6, 1.0], rate, [0, 150.0, 0])
     rules = FftRules(phi=phi, exact=True, fairness_weight=0.0, switch_weight=switch_weight)
-    return _ends_min(jobs, MixedCluster((1, 1), restart_s=0), rules).tolist()
+    ends: list[float] = _ends_min(jobs, MixedCluster((1, 1), restart_s=0), rules).tolist()
+    return ends
 
 
 def example_rows() -> Iterator[tuple[str, ...]]:
@@ -282,7 +284,7 @@ def sections(source: Workloads) -> Iterator[tuple[str, str, list[str]]]:
         ),
         [],
     )
-    head = ("example", "paper", "`mixed` (default)", "`total` (published)")
+    head: tuple[str, ...] = ("example", "paper", "`mixed` (default)", "`total` (published)")
     yield "fft-examples", markdown(head, list(example_rows())), []
     ratios: list[tuple[float, float]] = []
 

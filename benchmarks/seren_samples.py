@@ -131,7 +131,7 @@ def replay_all(jobs: TraceJobs, seed: int, scale_out: str | None = None) -> Resu
             **{f"jct_p{at}_s": float(np.percentile(jct_s, at)) for at in PERCENTILES},
         }
         if name == "Allpass":
-            found[name]["peak_threshold_s"] = run.run.timeline.threshold_us.max() / MICROS
+            found[name]["peak_threshold_s"] = run.timeline()["threshold_s"].to_numpy().max()
     return found
 
 
@@ -203,7 +203,7 @@ def at_usd(found: Results, usd_per_gpu_h: float) -> Results:
 def median_seed(runs: Sequence[Results]) -> Results:
     """Return the sample with the median GPU-hours."""
     order = np.argsort([run["Allpass"]["gpu_h"] for run in runs], kind="stable")
-    return runs[order[len(runs) // 2]]
+    return runs[int(order[len(runs) // 2])]
 
 
 @dataclass(frozen=True, slots=True)

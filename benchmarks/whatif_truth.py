@@ -18,6 +18,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.site.document import SiteDocument
+from gpuplan.analysis.site.log import SiteLog
 from gpuplan.analysis.site.schema import CalibrationTable
 from gpuplan.planner.requests.calibrate import CalibrateRequest
 from gpuplan.planner.site.effects import LONGER, SHORTER, GroupEffect
@@ -162,9 +164,11 @@ def pairs_on(data: Path) -> Pairs:
             time_zone="America/New_York",
         )
     ).results
-    changes = [read_option(text).settled(study.document, study.log) for text in CHANGES.values()]
+    log, document = study.log, study.document
+    assert isinstance(log, SiteLog) and isinstance(document, SiteDocument)  # not those of Kueue
+    changes = [read_option(text).settled(document, log) for text in CHANGES.values()]
     calibration = CalibrationTable(level=study.chosen, within=study.within, mae_s=study.mae_s)
-    return pairs_of(study.log, study.document, changes, calibration)
+    return pairs_of(log, document, changes, calibration)
 
 
 class Truth:
@@ -227,6 +231,7 @@ def lines(rows: Sequence[Comparison]) -> Iterator[str]:
         )
     yield ""
     yield "effects              n  truth in error  history  told of large  wrong  false of null"
+    kinds: list[tuple[str, Sequence[Comparison]]]
     kinds = [(by, [row for row in rows if row.by == by]) for by in ("all", *GROUPINGS)]
     kinds += [(measure, [row for row in rows if row.measure == measure]) for measure in
               ("mean", "P95")]  # fmt: skip
@@ -248,7 +253,7 @@ def main() -> int:
     named = [row for row in rows if row.by != "all" and row.is_named]
     print(f"groups that stand out: {len(named)}, of them {sum(not row.is_real for row in named)} "
           "where nothing is real")  # fmt: skip
-    met = {}
+    met = dict[str, bool]()
     for of, part in (("", rows), (", users apart", [row for row in rows if row.by != USERS])):
         score = score_of(part)
         met |= {
