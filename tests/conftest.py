@@ -15,7 +15,7 @@ from gpuplan.cli.app.console import limit_threads
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
-LONGEST = {"schemas", "twin", "fuzz"}
+LONGEST = {"schemas", "twin"}
 """Subjects of tests that take longest, in CPU time."""
 
 # Oracles and generators that several tests use; with importlib mode tests are not a package.

@@ -10,8 +10,12 @@ from __future__ import annotations
 import json
 import math
 import sys
+from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent / "support"))
+
 from golden_files import check_files
 from golden_moment import HeldQuota, QuotaMoment
 from support_quota_state import KaiJob, as_jobs, fair_shares, kai_state

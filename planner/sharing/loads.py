@@ -155,16 +155,24 @@ class Loads:
             else:
                 self.common = text
 
-    def check(self, own: Mapping[str, str | None]) -> None:
-        """Raise `UsageError` where a load is for no service; ``own`` has that of each function."""
+    def check(self, services: Mapping[str, str | None]) -> None:
+        """Raise `UsageError` where a load is for no service.
+
+        Args:
+            services: name -> the load that its function names; None where it names none.
+        """
         for name in self.by_service:
-            if name not in own:
-                raise UsageError(f"--load {name}=...: no service {name}; found {', '.join(own)}")
-        lacking = [name for name in own if own[name] is None and name not in self.by_service]
+            if name not in services:
+                raise UsageError(
+                    f"--load {name}=...: no service {name}; found {', '.join(services)}"
+                )
+        lacking = [
+            name for name in services if services[name] is None and name not in self.by_service
+        ]
         if self.common is not None and not lacking:
             raise UsageError(
                 f"--load {self.common}: no service takes it, since each has a load of its own\n"
-                f"  next: --load {next(iter(own), 'NAME')}={self.common}"
+                f"  next: --load {next(iter(services), 'NAME')}={self.common}"
             )
 
     def spec(self, name: str, load: str | None, folder: Path) -> str:
