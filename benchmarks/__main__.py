@@ -15,7 +15,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -31,10 +31,14 @@ INTRO = """# Performance
 `make bench` wrote this page on {date}, at commit {commit}, in {minutes:.0f} min.
 Python {python} on {cores} cores ({machine}), {versions}.
 
-Ratios are taken in one run; absolute times differ between machines. Times are wall clock unless a
-row says CPU. Kernels are compiled before the clock starts, unless a row says otherwise. A bar in
-bold was missed. `python -m benchmarks NAME` runs one section.
+Ratios are taken in one run. Absolute times differ between machines, and on a shared one from hour
+to hour: between the sections a plain loop over {count:,} integers took {fastest:.2g} to
+{slowest:.2g} s. Times are wall clock unless a row says CPU. Kernels are compiled before the clock
+starts, unless a row says otherwise. A bar in bold was missed. `python -m benchmarks NAME` runs one
+section.
 """
+COUNTED = 20_000_000
+"""Integers of the loop that tells how fast the machine is."""
 
 
 def seconds(value: float | None) -> str:
@@ -69,8 +73,16 @@ def section(name: str, bench: ModuleType, rows: list[Row]) -> str:
     return f"## {title.rstrip('.')} (`{name}`)\n\n{table}{text}\n"
 
 
-def intro(minutes: float) -> str:
-    """Return the head of the page: when, what and where was measured."""
+def loop_s() -> float:
+    """Return the seconds of a loop in plain Python, which says how fast the machine is by now."""
+    began, total = time.perf_counter(), 0
+    for number in range(COUNTED):
+        total += number
+    return time.perf_counter() - began
+
+
+def intro(minutes: float, loops_s: Sequence[float]) -> str:
+    """Return the head of the page: when, what and where was measured, and how evenly."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
     )
@@ -82,16 +94,26 @@ def intro(minutes: float) -> str:
         machine=platform.machine(),
         versions=", ".join(f"{package} {version(package)}" for package in VERSIONED),
         minutes=minutes,
+        count=COUNTED,
+        fastest=min(loops_s),
+        slowest=max(loops_s),
     )
 
 
-def measured(names: list[str], failed: list[str]) -> Iterator[str]:
-    """Run benchmarks; yield and print the section of each, and add the bars that are missed."""
+def measured(names: list[str], failed: list[str], loops_s: list[float]) -> Iterator[str]:
+    """Run benchmarks; yield and print the section of each.
+
+    Args:
+        names: of the benchmarks.
+        failed: takes the bars that are missed.
+        loops_s: takes the time of a plain loop after each.
+    """
     # All are imported first, so that one that no longer can be costs no run of the others.
     modules = {name: importlib.import_module(f"benchmarks.bench_{name}") for name in names}
     for name, bench in modules.items():
         rows = bench.run()
         failed += [f"{row['work']}: missed {bar}" for row in rows for bar in missed(row)]
+        loops_s.append(loop_s())
         text = section(name, bench, rows)
         print(text, flush=True)
         yield text
@@ -107,10 +129,11 @@ def main() -> None:
         parser.error("--write takes all benchmarks, so name none")
     limit_threads()
     failed: list[str] = []
+    loops_s = [loop_s()]
     began = time.monotonic()
-    page = list(measured(chosen.names or list(NAMES), failed))
+    page = list(measured(chosen.names or list(NAMES), failed, loops_s))
     if chosen.write:
-        head = intro((time.monotonic() - began) / 60)
+        head = intro((time.monotonic() - began) / 60, loops_s)
         chosen.write.write_text("\n".join([head, *page]), encoding="utf-8")
     if failed:
         sys.exit("\n".join(failed))

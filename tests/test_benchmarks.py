@@ -14,7 +14,9 @@ from gpuplan.simkit.allpass.simulator import run_allpass
 def benchmarks(monkeypatch):
     """Make the folder of the repository importable."""
     monkeypatch.syspath_prepend(Path(__file__).resolve().parents[1])
-    return pytest.importorskip("benchmarks.__main__", reason="needs the repository")
+    known = pytest.importorskip("benchmarks.__main__", reason="needs the repository")
+    monkeypatch.setattr(known, "COUNTED", 1000)
+    return known
 
 
 @pytest.mark.parametrize(
@@ -64,6 +66,7 @@ def test_the_page_is_written_whole_or_not_at_all(benchmarks, monkeypatch, tmp_pa
     text = page.read_text()
     assert text.count("\n## Title (`") == len(benchmarks.NAMES) and "Notes." in text
     assert "| slow | 3 s |  |  | **missed: <= 2 s** |  |" in text and "commit" in text
+    assert "a plain loop over 1,000 integers took" in text
     page.unlink()
     rows.append({"work": "no bar"})
     with pytest.raises(KeyError):
