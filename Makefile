@@ -54,7 +54,7 @@ test-ray: $(VENV)/.installed-dev  ## run the tests of --engine ray (installs Ray
 	$(PIP) --editable '.[ray]'
 	$(BIN)/python -m pytest -q -rs -k ray tests/test_engine.py
 
-test-all: coverage test-slow test-ray docs check  ## run every test and check there is
+test-all: coverage test-slow test-ray test-lowest docs check  ## run every test and check there is
 
 LOWEST := build/lowest
 test-lowest: $(VENV)/.installed-dev  ## run all tests but the slow ones with the oldest packages that pyproject.toml allows

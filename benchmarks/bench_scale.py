@@ -1,6 +1,6 @@
 """Commands on 10,000,000 jobs, each in a process of its own, for its time and peak memory.
 
-``size`` is given jobs of three GPU types; its aim for memory is 2,500 MB.
+``size`` is given jobs of three GPU types.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run() -> list[Row]:
         {
             "work": "size for 10,000,000 jobs of three GPU types, start-up included",
             "ours_s": took_size,
-            "bar": "<= 120 s",
+            "bar": "<= 120 s, <= 2500 MB",
             "peak_mb": memory_size,
         },
     ]

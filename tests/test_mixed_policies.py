@@ -156,6 +156,18 @@ def test_a_gang_that_fits_on_no_type_is_named():
         POLICIES["fft"].run(jobs, {"cluster": SHAPE}, np.random.default_rng(0))
 
 
+def test_a_comparison_in_which_no_job_fits_says_so(gpuplan, tmp_path):
+    trace = write_trace(tmp_path / "wide.parquet", 3)
+    wide = pl.read_parquet(trace).with_columns(num_gpus=pl.lit(64.0), gpu_type=pl.lit("V100"))
+    wide.write_parquet(trace)
+    command = ("compare", trace, "--cluster", "V100=2x4,T4=2x4", "--price", "2")
+    speeds = ("--gpu-speed", "V100=1,T4=0.5", "--policy", "srtf", "--policy", "fft")
+    code, out, err = gpuplan(*command, *speeds)
+    assert (code, out) == (4, "") and "job 0 needs 64 GPUs of one type on V100 or T4" in err
+    code, out, err = gpuplan(*command, "--policy", "gfs", "--policy", "yarn-cs")
+    assert (code, out) == (3, "") and "no job fits into the cluster" in err
+
+
 @pytest.mark.parametrize("name", ["srtf", "fft", "gavel", "fifo"])
 def test_estimates_may_be_wrong(name):
     """One gang at a time: policies of known work begin with the one that seems shorter."""
