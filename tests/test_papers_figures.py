@@ -115,3 +115,25 @@ def test_what_the_page_on_gfs_says_of_its_tables_is_in_them():
     for other in ("yarn-cs", "lyra", "fgd", "first-fit"):
         assert all(own < theirs for own, theirs in zip(wasted["gfs"], wasted[other], strict=True))
     assert set(rows) >= set(SCHEDULERS)
+
+
+def test_what_the_page_on_gfs_says_against_the_paper_is_in_its_tables():
+    """Each claim of the page that something is the other way round than in the paper."""
+    page = page_of("gfs.md")
+    rows, beside = cells(section(page, "gfs-policies")), cells(section(page, "gfs-paper"))
+    evicted = {name: numbers_in(row[0]) for name, row in rows.items()}
+    waits = {name: numbers_in(row[3]) for name, row in rows.items()}
+    for less in (1, 2):  # x2 and x4
+        assert waits["gfs-s"][less] <= waits["gfs"][less]
+        assert evicted["gfs-s"][less] <= evicted["gfs"][less]
+        assert waits["gfs-sp"][less] <= waits["gfs"][less]
+    assert all(e < own for e, own in zip(evicted["gfs-e"], evicted["gfs"], strict=True))
+    assert min(waits["gfs-e"]) > 2 * 86_400 and evicted["gfs-d"][2] < evicted["gfs"][2]
+    paper_wait, our_wait = (
+        {name: numbers_in(row[1])[side] for name, row in beside.items()} for side in (0, 1)
+    )
+    assert paper_wait["gfs-s"] > paper_wait["gfs"] and paper_wait["gfs-sp"] > paper_wait["gfs"]
+    assert our_wait["gfs, H = 2 h"] > our_wait["gfs"]
+    assert paper_wait["gfs, H = 2 h"] < paper_wait["gfs"]
+    paper_evicted = {name: numbers_in(row[3])[0] for name, row in beside.items()}
+    assert min(paper_evicted["gfs-e"], paper_evicted["gfs-d"]) > paper_evicted["gfs"]
