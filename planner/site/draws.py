@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,21 +60,16 @@ def run_times(
     old_enough = finished.filter(pl.col("start") + pl.col("limit") <= at)
     sample = old_enough if old_enough.height >= LEAST_SAMPLE else finished
     share = (sample["run_s"] / sample["limit"]).to_numpy().clip(0, 1)
-    groups = [
-        {key if isinstance(key, tuple) else (key,): share[rows]
-         for key, rows in _groups(sample, list(names))}
-        for names in CLASSES
-    ]  # fmt: skip
+    classes = [(share[rows], begin, end) for rows, begin, end in _alike(sample, unfinished)]
     limits = unfinished["limit"].to_numpy()
     elapsed = unfinished["elapsed"].to_numpy()
-    keys = [list(unfinished.select(names).iter_rows()) if names else [()] * limits.size
-            for names in CLASSES]  # fmt: skip
     first, values = [0], []
     for i in range(limits.size):
         if is_outlasting is not None and is_outlasting[i]:
             drawn = as_long_again(int(elapsed[i]))
         else:
-            drawn = _longer(groups, [of[i] for of in keys], limits[i], elapsed[i])
+            alike = (shares[begin[i] : end[i]] for shares, begin, end in classes)
+            drawn = _longer(alike, limits[i], elapsed[i])
         values.append(drawn)
         first.append(first[-1] + drawn.size)
     flat = np.concatenate([*values, np.empty(0, np.int64)])
@@ -92,24 +88,41 @@ def as_long_again(elapsed: int) -> IntArray:
     return runs
 
 
-def _groups(sample: pl.DataFrame, names: list[str]) -> list[tuple[tuple[object, ...], IntArray]]:
-    if not names:
-        return [((), np.arange(sample.height))]
-    rows = sample.with_row_index("row").group_by(names, maintain_order=True).agg("row")
-    return [(tuple(row[:-1]), np.array(row[-1], np.int64)) for row in rows.iter_rows()]
+def _alike(
+    sample: pl.DataFrame, unfinished: pl.DataFrame
+) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Yield the rows of the sample by class, and where those like each unfinished job are.
+
+    Yields:
+        For each of `CLASSES`: rows of the sample, those of a class together and in their order; and
+        for each unfinished job the first of its class in them, and the one after its last.
+    """
+    names = list(CLASSES[0])
+    rows = pl.concat([sample.select(names), unfinished.select(names)])
+    code = {
+        name: rows[name].rank("dense").fill_null(0).to_numpy().astype(np.int64) for name in names
+    }
+    for parts in CLASSES:
+        kind = np.zeros(rows.height, np.int64)
+        for name in parts:
+            kind = kind * (code[name].max(initial=0) + 1) + code[name]
+        of_sample, wanted = kind[: sample.height], kind[sample.height :]
+        order = np.argsort(of_sample, kind="stable")
+        in_order = of_sample[order]
+        yield order, np.searchsorted(in_order, wanted), np.searchsorted(in_order, wanted, "right")
 
 
-def _longer(
-    groups: list[dict[tuple[object, ...], FloatArray]], keys: list[tuple[object, ...]],
-    limit: int, elapsed: int,
-) -> IntArray:  # fmt: skip
-    """Return the run times of the closest class with enough that exceed what a job ran."""
+def _longer(alike: Iterable[FloatArray], limit: int, elapsed: int) -> IntArray:
+    """Return the run times of the closest class with enough that exceed what a job ran.
+
+    Args:
+        alike: what jobs of each class ran, in shares of their limits, the closest class first.
+        limit, elapsed: of the job, in seconds.
+    """
     least = elapsed / limit
-    for of_class, key in zip(groups, keys, strict=True):
-        share = of_class.get(key)
-        if share is None:
-            continue
-        share = share[share > least] if elapsed else share
+    for share in alike:
+        if share.size >= LEAST_SAMPLE and elapsed:
+            share = share[share > least]
         if share.size >= LEAST_SAMPLE:
             runs: IntArray = np.maximum(np.round(share * limit), elapsed + 1).astype(np.int64)
             return runs
