@@ -60,6 +60,7 @@ SPEEDS = (
 LOADS = (
     *("poisson:20", "gamma:20:4", "gamma-rate:20:2", "bursty:5:10", "periodic:10:30", "rates.txt"),
     *("a=poisson:5", "x=poisson:5", "poisson:0", "poisson:-1", "poisson:nan", "poisson:1e300"),
+    "poisson:1e-308",
     *("gamma:20:0", "gamma:20:1e300", "bursty:5:0", "periodic:10:0", "poisson", "poisson:1:2:3"),
     *("gamma:1e-300:1", "shared.csv", "profile.csv", "missing.txt", "lab.parquet", "a=rates.txt"),
 )
