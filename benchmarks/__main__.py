@@ -74,7 +74,7 @@ def section(name: str, bench: ModuleType, rows: list[Row]) -> str:
 
 
 def loop_s() -> float:
-    """Return the seconds of a loop in plain Python, which says how fast the machine is by now."""
+    """Return how long a loop in plain Python takes, in seconds: how fast the machine is now."""
     began, total = time.perf_counter(), 0
     for number in range(COUNTED):
         total += number
@@ -108,7 +108,7 @@ def measured(names: list[str], failed: list[str], loops_s: list[float]) -> Itera
         failed: takes the bars that are missed.
         loops_s: takes the time of a plain loop after each.
     """
-    # All are imported first, so that one that no longer can be costs no run of the others.
+    # Import all first: a broken import then fails before anything is measured.
     modules = {name: importlib.import_module(f"benchmarks.bench_{name}") for name in names}
     for name, bench in modules.items():
         rows = bench.run()

@@ -166,11 +166,11 @@ def _same_flags(flags: Any, others: Any) -> bool:
     )
 
 
-# Numba would make tables of all flags for every call whose types it looks up: an eighth of the
-# time that a kernel of many helpers takes to compile. All flags of a kind have the same names, and
-# so have always had one hash.
-TargetConfig.__eq__ = _same_flags
-TargetConfig.__hash__ = lambda flags: len(flags.options)
+# Numba makes tables of all flags for each comparison: an eighth of the time that a kernel of many
+# helpers takes to compile. Its hash is of the names of the flags alone, so one for all of a kind.
+if "_values" in getattr(TargetConfig, "__slots__", ()):
+    TargetConfig.__eq__ = _same_flags
+    TargetConfig.__hash__ = lambda flags: len(flags.options)
 
 
 def _use_temporary_cache() -> None:

@@ -171,9 +171,9 @@ def own_manners():
 
 @pytest.fixture
 def library_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch):
-    """Return the log of the library, also after a command, which keeps it from the root's.
+    """Return what the library logs, also if a command ran before and kept its log from the root's.
 
-    pytest 9 listens to such a logger by itself, and pytest 8 does not.
+    pytest 9 listens to a logger that does not propagate, and pytest 8 does not; each message once.
     """
     log = logging.getLogger("gpuplan")
     monkeypatch.setattr(log, "disabled", False)

@@ -13,7 +13,7 @@ from gpuplan.analysis.site.document import read_twin
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.site.squeue import is_squeue, read_queue
 from gpuplan.planner.site.backtest import PastForecast, scored_jobs, tail_of
-from gpuplan.planner.site.draws import Arrivals, run_times
+from gpuplan.planner.site.draws import CLASSES, LEAST_SAMPLE, Arrivals, run_times
 from gpuplan.planner.site.eta import quantiles, start_times
 from gpuplan.planner.site.instant import instant_of, task_ids
 from gpuplan.planner.site.new_job import JobWish, alternatives, new_job
@@ -125,6 +125,40 @@ def test_more_replays_keep_the_first_ones_and_a_seed_makes_others(tmp_path, site
     assert many[:10].tolist() == few.tolist()
     assert many.tolist() == start_times(tables, 0, 60, 3).tolist()
     assert many.tolist() != start_times(tables, 0, 60, 4).tolist()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_run_times_are_those_of_a_plain_search_through_all_jobs(seed):
+    rng = np.random.default_rng(seed)
+
+    def jobs(count, **columns):
+        texts = {
+            "user": [None if u == "-" else u for u in rng.choice(["a", "b", "c", "-"], count)],
+            "partition": rng.choice(["p", "q"], count).tolist(),
+        }
+        kinds = {"gpus": rng.choice([1, 8], count), "limit": rng.choice([600, 3600], count)}
+        return pl.DataFrame({**texts, **kinds, **columns})
+
+    finished = jobs(150, start=rng.integers(0, 9000, 150), run_s=rng.integers(1, 4000, 150)).filter(
+        (pl.col("user") != "c") | pl.col("user").is_null()
+    )
+    unfinished = jobs(25, elapsed=rng.choice([0, 100, 700], 25))
+    found = run_times(unfinished, finished, 10_000)
+    sample = [
+        row for row in finished.iter_rows(named=True) if row["start"] + row["limit"] <= 10_000
+    ]
+    for at, job in enumerate(unfinished.iter_rows(named=True)):
+        least = job["elapsed"] / job["limit"]
+        for names in CLASSES:
+            alike = [row for row in sample if all(row[name] == job[name] for name in names)]
+            shares = [min(row["run_s"] / row["limit"], 1) for row in alike]
+            longer = [share for share in shares if share > least or not job["elapsed"]]
+            if len(longer) >= LEAST_SAMPLE:
+                runs = [max(round(share * job["limit"]), job["elapsed"] + 1) for share in longer]
+                assert found.value[found.first[at] : found.first[at + 1]].tolist() == runs
+                break
+        else:
+            assert found.first[at + 1] - found.first[at] == LEAST_SAMPLE
 
 
 def test_run_times_are_those_of_the_closest_class_that_ran_as_long():

@@ -88,10 +88,10 @@ def test_every_lever_is_used_and_worth_something(gpuplan, steps):
     _, out, err = gpuplan("plan", steps, *BOTH, *words)
     assert "an assumed speedup" in err
     gpus = {row["name"]: row["mean_gpus"] for row in results["markets"]}
-    share = f", with {gpus['spot'] / sum(gpus.values()):.1%} of the GPU-hours on spot (a node lost"
-    assert f"{share} every 12 h, assumed), for" in " ".join(out.split())
+    share = f", with {gpus['spot'] / sum(gpus.values()):.1%} of the GPU-hours on spot (each node"
+    assert f"{share} lost every 12 h on average, assumed), for" in " ".join(out.split())
     out = gpuplan("plan", steps, *BOTH, *words, "--spot-hazard", "2/36h")[1]
-    assert "on spot (a node lost every 18 h), for" in " ".join(out.split())
+    assert "on spot (each node lost every 18 h on average), for" in " ".join(out.split())
     shares = [route["share"] for row in results["classes"] for route in row["routes"]]
     assert sum(shares) == pytest.approx(len(results["classes"]))
 

@@ -377,8 +377,17 @@ def test_a_load_that_every_service_overrides_is_refused(gpuplan, functions, tmp_
     functions.write_text(own)
     short = ("share", "--functions", functions, "--horizon", "20s", "--no-frontier")
     assert gpuplan(*short)[0] == gpuplan(*short, "--load", "model=poisson:3")[0] == 0
-    code, _, err = gpuplan(*short, "--load", "poisson:3")
-    assert (code, "each has a load of its own\n  next: --load model=poisson:3" in err) == (2, True)
+    for loads in (("--load", "poisson:3"), ("--load", "poisson:3", "--load", "model=poisson:5")):
+        code, _, err = gpuplan(*short, *loads)
+        assert code == 2, err
+        assert "every service has another load" in err and "or --load model=..." in err
+
+
+def test_a_load_without_a_service_is_refused(gpuplan, functions):
+    text = functions.read_text()
+    functions.write_text(text[text.index('[[functions]]\nname="job"') :])
+    code, _, err = gpuplan("share", "--functions", functions, "--load", "poisson:3")
+    assert code == 2 and "no function is a service\n  next: leave --load out" in err
 
 
 def test_the_same_seed_draws_the_same_requests():

@@ -181,7 +181,9 @@ def _event(document: SiteDocument, row: Row, zone: str) -> None:
     if begin is None:
         return
     until = _second(end, zone)
-    event = {"node": node, "start": begin, "end": until if until is not None else 1 << 40}
+    # In the hour that a clock repeats, an end may read as earlier than its start: then it is short.
+    last = 1 << 40 if until is None else max(until, begin)
+    event = {"node": node, "start": begin, "end": last}
     read_settings({"event": [event]})
     document.tables.setdefault("event", []).append(event)
     document.sources["event"] = "given"

@@ -182,7 +182,8 @@ class Event(SettingsTable, frozen=True):
 
     def __post_init__(self) -> None:
         if self.end < self.start:
-            raise ValueError("an end that is no earlier than its start")
+            # `typed_tables` puts what it found before this, and "expected".
+            raise ValueError(f"end to be {self.start}, its start, or later")
 
 
 class StartCalibration(Struct, frozen=True):

@@ -151,7 +151,9 @@ def _elsewhere(results: PlanResults, request: PurchaseRequest) -> str:
 def _losses(request: PurchaseRequest) -> str:
     """Return how often a spot node is lost, and whether that is assumed."""
     per_s = request.spot_hazard
-    lost = f"a node lost every {show_duration(1 / per_s)}" if per_s else "no node lost"
+    lost = (
+        f"each node lost every {show_duration(1 / per_s)} on average" if per_s else "no node lost"
+    )
     return f"{lost}, assumed" if request.assumes_losses else lost
 
 

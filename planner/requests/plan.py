@@ -276,7 +276,7 @@ class PurchaseRequest(StudyRequest):
 
     @property
     def assumes_losses(self) -> bool:
-        """Whether nothing tells how often spot nodes are lost."""
+        """Whether spot nodes are lost as often as by default, and no record tells how often."""
         return self.spot_availability is None and self.spot_hazard == USUAL_SPOT_HAZARD
 
     @property

@@ -161,6 +161,8 @@ class Loads:
         Args:
             services: name -> the load that its function names; None where it names none.
         """
+        if not services and (self.common is not None or self.by_service):
+            raise UsageError("--load: no function is a service\n  next: leave --load out")
         for name in self.by_service:
             if name not in services:
                 raise UsageError(
@@ -171,8 +173,8 @@ class Loads:
         ]
         if self.common is not None and not lacking:
             raise UsageError(
-                f"--load {self.common}: no service takes it, since each has a load of its own\n"
-                f"  next: --load {next(iter(services), 'NAME')}={self.common}"
+                f"--load {self.common}: every service has another load, in its function or by "
+                f"--load NAME=...\n  next: leave it out, or --load {next(iter(services))}=..."
             )
 
     def spec(self, name: str, load: str | None, folder: Path) -> str:

@@ -60,7 +60,7 @@ def run_times(
     old_enough = finished.filter(pl.col("start") + pl.col("limit") <= at)
     sample = old_enough if old_enough.height >= LEAST_SAMPLE else finished
     share = (sample["run_s"] / sample["limit"]).to_numpy().clip(0, 1)
-    classes = [(share[rows], begin, end) for rows, begin, end in _alike(sample, unfinished)]
+    classes = [(share[rows], begin, end) for rows, begin, end in _class_ranges(sample, unfinished)]
     limits = unfinished["limit"].to_numpy()
     elapsed = unfinished["elapsed"].to_numpy()
     first, values = [0], []
@@ -88,25 +88,25 @@ def as_long_again(elapsed: int) -> IntArray:
     return runs
 
 
-def _alike(
+def _class_ranges(
     sample: pl.DataFrame, unfinished: pl.DataFrame
 ) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Yield the rows of the sample by class, and where those like each unfinished job are.
+    """Yield where the jobs of each unfinished job's class are in the sample, for each of `CLASSES`.
 
     Yields:
-        For each of `CLASSES`: rows of the sample, those of a class together and in their order; and
-        for each unfinished job the first of its class in them, and the one after its last.
+        The rows of the sample sorted by class, and for each unfinished job the begin and the end of
+        its class in that order; the same where the sample has none. Nulls are a class of their own.
     """
     names = list(CLASSES[0])
     rows = pl.concat([sample.select(names), unfinished.select(names)])
     code = {
         name: rows[name].rank("dense").fill_null(0).to_numpy().astype(np.int64) for name in names
     }
-    for parts in CLASSES:
-        kind = np.zeros(rows.height, np.int64)
-        for name in parts:
-            kind = kind * (code[name].max(initial=0) + 1) + code[name]
-        of_sample, wanted = kind[: sample.height], kind[sample.height :]
+    for traits in CLASSES:
+        number = np.zeros(rows.height, np.int64)
+        for name in traits:
+            number = number * (code[name].max(initial=0) + 1) + code[name]
+        of_sample, wanted = number[: sample.height], number[sample.height :]
         order = np.argsort(of_sample, kind="stable")
         in_order = of_sample[order]
         yield order, np.searchsorted(in_order, wanted), np.searchsorted(in_order, wanted, "right")
