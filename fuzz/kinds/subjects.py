@@ -190,7 +190,7 @@ SUBJECTS = {
         (
             ("share", "shared.csv"), ("share", "shared.csv", "--gamma", "1,1.5,2"),
             ("share", "--load", "a=poisson:20", "--functions", "functions.toml", "--horizon", "60s"),
-            ("share", "--load", "rates.txt", "--functions", "functions.toml", "--no-frontier"),
+            ("share", "--load", "a=rates.txt", "--functions", "functions.toml", "--no-frontier"),
             ("profile", "profile.csv", "--slo", "100ms"), ("profile", "profile.csv", "--training"),
             ("profile", "profile.csv", "--slo", "100ms", "--load", "20", "-o", "out.toml"),
         ),
