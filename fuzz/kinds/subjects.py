@@ -189,7 +189,7 @@ SUBJECTS = {
     "sharing": Subject(
         (
             ("share", "shared.csv"), ("share", "shared.csv", "--gamma", "1,1.5,2"),
-            ("share", "--load", "a=poisson:20", "--functions", "functions.toml", "--horizon", "60s"),
+            ("share", "--load", "a=poisson:20", "--functions", "functions.toml", "--horizon", "9s"),
             ("share", "--load", "a=rates.txt", "--functions", "functions.toml", "--no-frontier"),
             ("profile", "profile.csv", "--slo", "100ms"), ("profile", "profile.csv", "--training"),
             ("profile", "profile.csv", "--slo", "100ms", "--load", "20", "-o", "out.toml"),
