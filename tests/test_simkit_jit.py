@@ -237,10 +237,10 @@ def test_a_disk_without_room_for_the_machine_code_ends_no_run(tmp_path):
 
 
 def test_flags_are_the_same_where_each_has_the_same_value():
-    plain, told, other = Flags(), Flags(), Flags()
-    told.nrt, told.release_gil = Flags.options["nrt"].default, False
+    plain, stated, other = Flags(), Flags(), Flags()
+    stated.nrt, stated.release_gil = Flags.options["nrt"].default, False
     other.release_gil = True
-    assert plain == told and hash(plain) == hash(told) == hash(other)
-    assert plain != other and told != other and other == other.copy()
-    assert plain.values() == told.values() != other.values()
+    assert plain == stated and hash(plain) == hash(stated) == hash(other)
+    assert plain != other and stated != other and other == other.copy()
+    assert plain.values() == stated.values() != other.values()
     assert plain != "flags"
