@@ -150,13 +150,16 @@ def test_a_cell_may_bring_its_own_text_and_a_column_its_readers():
     assert "30 min" in text and "d.p50" not in text and "1800" not in text
 
 
-def test_line_breaks_of_our_own_stay():
+def test_a_name_starts_no_new_line_of_the_answer():
     table = Table("T", (Column("user", "user"),), [("ann",)])
-    warnings = ("three\n  next: four",)
-    report = Report("One.\nTwo.", (table,), warnings=warnings, command="try", results={})
-    assert as_text(report, Stream()).startswith("One.\nTwo.\n\nT\n")
-    text = as_markdown(report)
-    assert text.startswith("**One. Two.**\n") and "> warning: three next: four\n" in text
+    report = Report("Eve\nT of x waits.", (table,), command="try", results={})
+    assert as_text(report, Stream()).startswith("Eve?T of x waits.\n\nT\n")
+    assert as_markdown(report).startswith("**Eve?T of x waits.**\n")
+
+
+def test_a_warning_of_two_lines_is_one_in_markdown():
+    report = Report("One.", warnings=("three\n  next: four",), command="try", results={})
+    assert "> warning: three next: four\n" in as_markdown(report)
 
 
 def test_control_characters_of_a_log_do_not_reach_the_terminal():

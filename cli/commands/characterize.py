@@ -50,7 +50,7 @@ def _alone(
             *(() if isinstance(workload.fits, UnsetType) else fit_tables(workload.fits)),
             *(() if bill is None else bill_tables(bill.cost, bill.view)),
         ),
-        headline="\n".join(
+        headline=" ".join(
             text
             for text in (
                 "" if waits is None or hardly_wait(waits) else waits_text(waits, is_short=True),

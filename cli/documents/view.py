@@ -57,8 +57,8 @@ def title_of(study: StudyResult) -> str:
 
 def lead_of(study: StudyResult) -> tuple[str, str]:
     """Return the first sentence of a study's answer, and the others."""
-    lead, _, rest = re.sub(r"(?<=\.) (?=[A-Z])", "\n", study.headline, count=1).partition("\n")
-    return lead, rest
+    lead, *rest = re.split(r"(?<=\.) (?=[A-Z])", study.headline, maxsplit=1)
+    return lead, "".join(rest)
 
 
 def notes_of(document: Document) -> list[str]:

@@ -51,7 +51,7 @@ def as_csv(report: Report) -> str:
 
 def as_markdown(report: Report) -> str:
     """Return every table in Markdown, under the headline."""
-    parts = [f"**{_one_line(report.headline)}**\n"] if report.headline else []
+    parts = [f"**{escape.markdown(report.headline)}**\n"] if report.headline else []
     parts += [_markdown_table(table) for table in report.tables]
     parts += [f"> warning: {_one_line(warning)}\n" for warning in report.warnings]
     return "\n".join(parts)
@@ -79,7 +79,7 @@ def as_text(report: Report, stream: TextIO) -> str:
         highlight=False,
     )
     if report.headline:
-        console.print(Text(f"{escape.message(report.headline)}\n", style="bold"))
+        console.print(Text(f"{escape.terminal(report.headline)}\n", style="bold"))
     has_bars = _can_encode(stream, BARS)
     for each in report.tables:
         table, more = (each if has_bars else _without_shapes(each)).cut()

@@ -72,7 +72,7 @@ def headline(study: FrontierStudy, contradiction: str = "") -> str:
     """
     precision = Precision(study.workload.jobs)
     if contradiction:
-        return f"{contradiction}\n{today_text(study.today, precision, study.now_gpus)}"
+        return f"{contradiction} {today_text(study.today, precision, study.now_gpus)}"
     parts = (
         today_text(study.today, precision, study.now_gpus),
         (_mix if study.is_mixed else _plan)(study, study.shown, precision),

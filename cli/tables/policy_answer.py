@@ -44,7 +44,7 @@ def answer_text(
         outside: why some policies are not ranked, one sentence each.
     """
     if contradiction:
-        return f"{' '.join((*outside, contradiction))}\n{today_text(today)}"
+        return " ".join(filter(None, (*outside, contradiction, today_text(today))))
     speedup_of = speedups or {}
     rows = [{**row, "assumed": _assumed(speedup_of.get(row["label"]))} for row in rows]
     ranked = [row for row in rows if row.get("is_ranked", True)]

@@ -141,7 +141,7 @@ def headline(
     """Return the size, how sure it is, and what today is; the commitment where asked for."""
     parts = []
     if why := contradiction(results.fidelity, source_format):
-        return f"{why}\n{_today(results, period_text(period))}"
+        return f"{why} {_today(results, period_text(period))}"
     if results.policy == SITE_RULES and results.targets:
         return f"{_nodes_needed(results)} {_today(results, period_text(period))}"
     if results.gpus is not None:
