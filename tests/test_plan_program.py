@@ -19,7 +19,7 @@ from gpuplan.planner.money.commitment_texts import TermOffer
 from gpuplan.planner.money.gpus_in_use import gpus_in_use
 from gpuplan.planner.plan.levers import with_levers
 from gpuplan.planner.plan.optimum import optimum
-from gpuplan.planner.plan.partition import first_groups, groups_in_a_row, single_bins, turns
+from gpuplan.planner.plan.partition import around, first_groups, groups_in_a_row, single_bins, turns
 from gpuplan.planner.plan.program import PlanLimits, cost_of, plan_program
 from gpuplan.planner.plan.purchase import best, gap_share
 from gpuplan.planner.plan.routes import RouteSettings
@@ -278,6 +278,9 @@ def test_groups_in_a_row_are_cut_where_bins_change_sides():
     assert begins.nonzero()[0].tolist() == [2]  # at 4 a group begins anyway
     assert row.cut(begins).group.tolist() == [0, 0, 1, 1, 2, 2, 2, 2]
     assert row.cut(np.zeros(8, bool)) is row
+    assert around(begins, 0).nonzero()[0].tolist() == [2]
+    assert around(begins, 1).nonzero()[0].tolist() == [1, 2, 3]
+    assert around(begins, 15).all() and around(begins, 15).size == 8
 
 
 @given(job_lists)

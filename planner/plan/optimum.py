@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from gpuplan.planner.plan.partition import BinGroups, turns
+from gpuplan.planner.plan.partition import BinGroups, around, turns
 from gpuplan.planner.plan.program import PlanOptimum, PlanProgram, cost_of
 from gpuplan.planner.plan.program_groups import (
     EXACT,
@@ -38,6 +38,8 @@ from gpuplan.simkit.plan.deferral import run_deferred
 AT_ONCE = 1e-7
 """Relative; deferred work in a bin this close to the GPUs that are paid for is on neither side."""
 MOST_ROUNDS = 100
+MOST_REACH = 16
+"""Bins on each side of a turn that become groups of their own, in the last rounds."""
 SHARES, TIME = ("share", 0), ("time", 0)
 """The first columns, in a start those of all routes; and the row of a bound on the mean time."""
 
@@ -59,7 +61,7 @@ def optimum(
     """
     start = start or ProgramStart(first_partition(program))
     groups = groups_for(program, start.groups)
-    for _ in range(MOST_ROUNDS):
+    for number in range(MOST_ROUNDS):
         rows = _ProgramRows(program, groups, committed, is_for_time)
         solution = solve(rows.program(), start=rows.basis(start))
         if solution is None:
@@ -67,7 +69,7 @@ def optimum(
         answer = rows.answer(solution)
         value = program.limits.usd_per_h if is_for_time else solution.objective + rows.fixed_usd
         is_met = value is not None and answer.usd_per_h - value <= EXACT * abs(value)
-        finer = rows.finer(answer)
+        finer = rows.finer(answer, min(2**number, MOST_REACH) - 1)
         if finer is groups or (is_met and not rows.lacks(answer)):
             return replace(answer, extra_usd_per_h=rows.extra(solution.dual))
         start, groups = answer.start, finer
@@ -331,8 +333,12 @@ class _ProgramRows:
         alone = [market.on_demand_usd is None for market in self.markets]
         return bool((above > rounding)[alone].any())
 
-    def finer(self, answer: PlanOptimum) -> tuple[BinGroups, ...]:
-        """Return the groups, split where they have bins on both sides; else the same object."""
+    def finer(self, answer: PlanOptimum, reach: int) -> tuple[BinGroups, ...]:
+        """Return the groups, split where they have bins on both sides; else the same object.
+
+        Groups in a row are cut around the bins where they change sides too, as far as ``reach``:
+        with finer groups that moves by a few bins, and a cut at it alone took one round for each.
+        """
         above, rounding = self.above_paid(answer)
         counts = self.plan.weights > 0
         finer = []
@@ -340,12 +346,13 @@ class _ProgramRows:
             if number in self.work:
                 above_in = above[number] - answer.deferred[number] + self.in_groups[number]
                 near = AT_ONCE * np.maximum(1.0, rounding[number] / EXACT)
-                finer.append(groups.cut(turns(above_in > near, above_in < -near, groups)))
+                inside = turns(above_in > near, above_in < -near, groups)
+                finer.append(groups.cut(around(inside, reach)))
                 continue
             is_rented = self.markets[number].on_demand_usd is not None
-            inside = counts if is_rented else np.ones_like(counts)
+            counted = counts if is_rented else np.ones_like(counts)
             over, under = above[number] > rounding[number], above[number] < -rounding[number]
-            finer.append(groups.split(over & inside, under & inside))
+            finer.append(groups.split(over & counted, under & counted))
         if all(new is old for new, old in zip(finer, self.groups, strict=True)):
             return self.groups
         return tuple(finer)

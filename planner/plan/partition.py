@@ -124,6 +124,12 @@ def turns(above: BoolArray, below: BoolArray, groups: BinGroups) -> BoolArray:
     return inside
 
 
+def around(begins: BoolArray, reach: int) -> BoolArray:
+    """Return the bins that are at most so many bins away from one that begins a group."""
+    near: BoolArray = np.convolve(begins, np.ones(2 * reach + 1)) > 0
+    return near[reach : reach + begins.size]
+
+
 def single_bins(bins: int) -> BinGroups:
     """Return groups of one bin each."""
     return BinGroups(np.arange(bins), bins)
