@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,31 +45,16 @@ def kueue_replay(
         grace_s=round(values["grace_s"]),
         checkpoint_s=round(values["checkpoint_every_s"] or 0),
     )
-    names = jobs.job_id
     quota = ReplayedQuota(jobs.workload, run, queued.usable_gpus, jobs.workload.gpus[run.job])
-    loop = loop_notes(run, names.to_list(), model.queues)
-    queue_names = np.array(model.queues, object)[queued.jobs.queue]
-    return replayed(
+    replay = _replay(
         jobs,
-        settings,
-        ClusterReplay(
-            run=quota,
-            size={"gpus": queued.usable_gpus},
-            notes=(
-                *document.notes,
-                *queued.notes,
-                *loop,
-                *unfinished_notes(run.unfinished, names.to_list()),
-                NOT_MODELED,
-            ),
-            columns=lambda: {"queue": queue_names.tolist()},
-            measured=quota.lost_work,
-            loses_work=True,
-            loop="".join(loop),
-            gpus_by_type=queued.gpus_by_type,
-            site_gpus=model.gpus,
-        ),
+        quota,
+        queue_names=[model.queues[number] for number in queued.jobs.queue],
+        loop=loop_notes(run, jobs.job_id.to_list(), model.queues),
+        notes=(*document.notes, *queued.notes),
     )
+    of_types = replace(replay, gpus_by_type=queued.gpus_by_type, site_gpus=model.gpus)
+    return replayed(jobs, settings, of_types)
 
 
 def kueue_refusals(jobs: TraceJobs, values: Mapping[str, Any]) -> IntArray:
@@ -116,27 +101,40 @@ def kai_replay(
         grace_s=round(values["grace_s"]),
         checkpoint_s=round(values["checkpoint_every_s"] or 0),
     )
-    names = jobs.job_id
-    quota = ReplayedQuota(jobs.workload, run, model.gpus, run.gpus)
-    loop = loop_notes(run, names.to_list(), run.nodes)
-    queue_names = np.array([queue.name for queue in model.site.queues], object)[gangs.queue]
-    return replayed(
+    replay = _replay(
         jobs,
-        settings,
-        ClusterReplay(
-            run=quota,
-            size={"gpus": model.gpus},
-            notes=(
-                *document.notes,
-                *model.notes,
-                *notes,
-                *loop,
-                *unfinished_notes(run.unfinished, names.to_list()),
-                NOT_MODELED,
-            ),
-            columns=lambda: {"queue": queue_names.tolist()},
-            measured=quota.lost_work,
-            loses_work=True,
-            loop="".join(loop),
-        ),
+        ReplayedQuota(jobs.workload, run, model.gpus, run.gpus),
+        queue_names=[model.site.queues[number].name for number in gangs.queue],
+        loop=loop_notes(run, jobs.job_id.to_list(), run.nodes),
+        notes=(*document.notes, *model.notes, *notes),
+    )
+    return replayed(jobs, settings, replay)
+
+
+def _replay(
+    jobs: TraceJobs,
+    quota: ReplayedQuota,
+    *,
+    queue_names: Sequence[str],
+    loop: tuple[str, ...],
+    notes: tuple[str, ...],
+) -> ClusterReplay:
+    """Return a replay under quotas as every policy has it.
+
+    Args:
+        jobs: that were replayed.
+        quota: their replay.
+        queue_names: of each job.
+        loop: what repeats without end, if anything does.
+        notes: what is to be said of the site and the jobs.
+    """
+    unfinished = unfinished_notes(quota.quota.unfinished, jobs.job_id.to_list())
+    return ClusterReplay(
+        run=quota,
+        size={"gpus": quota.gpus},
+        notes=(*notes, *loop, *unfinished, NOT_MODELED),
+        columns=lambda: {"queue": list(queue_names)},
+        measured=quota.lost_work,
+        loses_work=True,
+        loop="".join(loop),
     )
