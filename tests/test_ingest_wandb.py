@@ -14,6 +14,7 @@ from support_ingest import (
 )
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.trace.trace import read_trace
 
 
 def test_wandb_table(tmp_path):
@@ -26,6 +27,7 @@ def test_wandb_table(tmp_path):
     assert jobs["job_id"].to_list()[2:] == ["wandb-000004", "wandb-000006"]
     notes = dict(note.rpartition(": ")[::2] for note in result.provenance.notes if ": " in note)
     assert notes["runs that tell no GPU count (1 is assumed)"] == "2"
+    assert read_trace(result.output).notes == ("runs that tell no GPU count (1 is assumed): 2",)
 
 
 def test_wandb_id_column_and_prefixed_gpu_count(tmp_path):

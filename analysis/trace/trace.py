@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,6 +50,8 @@ from gpuplan.analysis.trace.selection import Selection
 
 SHORT = ("duration_s", "deadline_s")
 """Columns in which a time above 0 is at least `LEAST_S`."""
+ASSUMES_GPUS = re.compile(r"\b1( GPU)?( per \w+)? is assumed")
+"""In a note of the provenance: the log does not tell how many GPUs a job has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Trace:
         sha256: hash of the file; of several logs the hash of their hashes.
         rows: jobs in the file, before selection.
         provenance: where the trace comes from.
-        notes: effects of the selection that a reader should know.
+        notes: what a reader should know of the GPUs of the log and of the selection.
         log: what became of the rows of a log; None where a trace was given.
         period: in which GPUs are counted; None for the whole log. The jobs are then those
             submitted or running in it.
@@ -167,7 +170,7 @@ def read_trace(
         sha256=sha256_of(path),
         rows=rows,
         provenance=provenance,
-        notes=of_running + notes + of_sample,
+        notes=(*filter(ASSUMES_GPUS.search, provenance.notes), *of_running, *notes, *of_sample),
         period=period,
     )
 

@@ -51,7 +51,8 @@ def _sentences(results: WasteResults) -> Iterator[str]:
     if not results.known_share:
         yield (
             f"Nothing is known of what GPUs did: the log has no utilization of the "
-            f"{show_number(results.gpu_h)} GPU-hours that jobs held."
+            f"{show_number(results.gpu_h)} GPU-hours that jobs held in "
+            f"{show_duration(results.window_s)}."
         )
         yield from _lost(results)
         return
@@ -85,10 +86,13 @@ def _lost(results: WasteResults) -> Iterator[str]:
     """Yield what jobs held that failed or timed out: their state is known without use."""
     lost = next(kind for kind in results.kinds if kind.name == FAILED)
     if lost.jobs and lost.share is not None:
-        usd = "" if lost.usd is None else f", {show_usd(lost.usd)}"
+        usd, per = lost.usd, ""
+        if usd is not None and results.window_s / HOUR_S >= SHORT_H:
+            usd, per = usd * MONTH_H * HOUR_S / results.window_s, " a month"
+        cost = "" if usd is None else f": {show_usd(usd)}{per}"
         yield (
             f"{counted(lost.jobs, 'job')} that failed or timed out held {show_number(lost.gpu_h)} "
-            f"of them ({show_share(lost.share)}{usd})."
+            f"of them ({show_share(lost.share)}){cost}."
         )
 
 
