@@ -208,7 +208,8 @@ def test_failed_work_is_told_without_figures_of_use(gpuplan, unseen):
     code, out, _ = gpuplan("waste", unseen, "--price", "3", "--no-replay")
     said = " ".join(out.split())
     assert code == 0
-    assert "2 jobs that failed or timed out held 40 of them (25.0%): $120.00." in said
+    # 40 GPU-hours at $3 in 720 h, and 730.5 h are a month.
+    assert "2 jobs that failed or timed out held 40 of them (25.0%): $121.75 a month." in said
     assert "no GPU of the job ever used: not known - - -" in said
     assert "failed or timed out 2 40 25.0% of all $120.00" in said
     assert "$0.00" not in said
