@@ -266,3 +266,10 @@ def test_philly_as_it_is_published(gpuplan, shared, cache, tmp_path):
     assert gpuplan("ingest", log, "-o", tmp_path / "t.parquet", "-q")[0] == 0
     direct, _ = results(gpuplan, "characterize", log)
     assert direct == results(gpuplan, "characterize", tmp_path / "t.parquet")[0]
+
+
+def test_a_line_break_in_the_name_of_a_log_starts_no_line(gpuplan, tmp_path, cache):
+    log = sacct(tmp_path / "a\nwarning: b.txt")
+    code, _, err = gpuplan("characterize", log)
+    assert code == 0 and "a?warning: b.txt is a slurm log" in err
+    assert not any(line.startswith("warning: b") for line in err.splitlines())

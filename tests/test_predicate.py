@@ -197,6 +197,12 @@ def test_what_is_no_predicate_is_refused_in_a_chain_too(ten, text):
             read_trace(ten, Selection(where=where))
 
 
+@pytest.mark.parametrize("text", ["sum(num_gpus) > 99", "num_gpus = MAX (num_gpus)"])
+def test_what_is_of_all_jobs_is_no_condition_of_one(ten, text):
+    with pytest.raises(UsageError, match=r"(SUM|MAX) is over all jobs; a condition is of one job"):
+        read_trace(ten, Selection(where=text))
+
+
 def test_text_without_quotes_is_told_how_to_be_text(gpuplan, tmp_path):
     log = write_trace(tmp_path / "t.parquet", [0, 1], [60.0, 60.0], gpu_type=["A100", "T4"])
     code, _, err = gpuplan("characterize", log, "--where", "gpu_type=A100")

@@ -107,3 +107,10 @@ def test_a_reference_that_is_none_leaves_the_table_as_it_was(tmp_path, gpuplan, 
     table.write_bytes(b"older")
     assert gpuplan(*arguments)[0] == 2
     assert table.read_bytes() == b"older"
+
+
+def test_too_many_bad_rows_name_the_command_that_takes_more(tmp_path, gpuplan):
+    source = tmp_path / "p.csv"
+    source.write_text(f"{HEADER}\n2026-01-05T07:00:00Z,x,A100,eu,on-demand,-1,\n")
+    code, _, err = gpuplan("prices", source, "-o", tmp_path / "p.parquet")
+    assert code == 3 and "gpuplan prices --max-rejects" in err and "ingest" not in err

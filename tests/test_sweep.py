@@ -262,8 +262,8 @@ def test_a_trace_without_durations_is_unusable(gpuplan, tmp_path):
 
 
 def test_thresholds_and_factors_are_read():
-    assert parse_thresholds("30, 5m,0:60:3") == (30.0, 300.0, 0.0, 30.0, 60.0)
-    assert parse_thresholds("none,inf") == (math.inf, math.inf)
+    assert parse_thresholds("30, 5m,0:60:3") == (30.0, 300.0, 0.0, 60.0)
+    assert parse_thresholds("none,60,inf,60") == (math.inf, 60.0)
     assert read_deadline_factor("1:10", FACTOR) == (1.0, 10.0)
     assert read_deadline_factor("3", FACTOR) == (3.0, 3.0)
     assert parse_capacities("10, 20,none") == (10, 20, None)

@@ -327,8 +327,8 @@ def test_characterize_begins_with_the_waits(gpuplan, trace):
     assert shown == {key: value for key, value in waits.items() if key in shown}
     text = gpuplan("characterize", str(trace))[1]
     assert text.startswith("A job waits 7.33 h on average")
-    waits, _, today = text.partition("\nToday:")  # a paragraph each
-    assert today and "too small? In part: 36% of the wait" in " ".join(waits.split())
+    waits, _, today = " ".join(text.split()).partition(" Today: ")
+    assert today and "too small? In part: 36% of the wait" in waits
     assert "limits, arrays or dependencies held" not in waits  # that is for gpuplan waits
 
 

@@ -244,7 +244,7 @@ def ingest_prices(
         return look_early(source, price_formats(), unknown_prices, forced, planned)
 
     with opened_inputs(sources, output, look) as inputs:
-        log = RejectLog(rejects, inputs.spool, limit)
+        log = RejectLog(rejects, inputs.spool, limit, command="gpuplan prices")
         reading = _Reading(recorded, log)
         lists, left_out = guesses(inputs, price_formats(), unknown_prices, forced)
         advance = share_of_bytes([price_list.source for price_list in lists], on_progress)

@@ -49,6 +49,7 @@ class RejectLog:
         limit: Limit,
         taken_for: Mapping[str, str] | None = None,
         doubted: str = "--source-format",
+        command: str = "gpuplan ingest",
     ) -> None:
         """Start empty.
 
@@ -58,12 +59,14 @@ class RejectLog:
             limit: how many may be rejected.
             taken_for: source -> its guessed format and the evidence, which may be wrong.
             doubted: the option to check for a source without a guess.
+            command: the command that reads such sources.
         """
         self._path = path
         self._spool = spool
         self._limit = limit
         self._taken_for = taken_for or {}
         self._doubted = doubted
+        self._command = command
         self._first: tuple[str, Refused] | None = None
         self._held: list[tuple[str, Refused]] = []
         self._parts: list[Path] = []
@@ -131,14 +134,14 @@ class RejectLog:
             row=first.row,
             column=first.column,
             expected=f"{first.expected}; {why}",
-            hint=f"correct the log, {format_hint}, or allow more such rows with "
-            f"gpuplan ingest --max-rejects; {self.leave()}",
+            hint=f"correct it, {format_hint}, or allow more such rows with "
+            f"{self._command} --max-rejects; {self.leave()}",
         )
 
     def leave(self) -> str:
         """Write the rows of a source that is refused; return where they are, or why nowhere."""
         if is_temporary(self._path):
-            return "gpuplan ingest keeps the rows that cannot be used"
+            return f"{self._command} keeps the rows that cannot be used"
         try:
             self.write()
         except OutputError as error:

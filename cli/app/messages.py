@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpuplan.cli.formats import escape
 
@@ -38,6 +39,9 @@ class _Listener(logging.Handler):
     """Shows what the library reports while it works: warnings, and the rest as notes."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        values = record.args if isinstance(record.args, tuple) else ()
+        # The name of a file may have line breaks; those of our own messages stay.
+        record.args = tuple(escape.visible(str(v)) if isinstance(v, Path) else v for v in values)
         (warn if record.levelno >= logging.WARNING else note)(record.getMessage())
 
 

@@ -228,4 +228,5 @@ def _assumed(waits: WaitSummary) -> str:
             " The cluster is assumed to be the most GPUs of each type that were held at once, "
             f"{show_count(gpus)} together; they were not all held at the same time."
         )
-    return f" The cluster is assumed to be the {show_count(gpus)} GPUs held at the peak."
+    held = "GPU" if gpus == 1 else f"{show_count(gpus)} GPUs"
+    return f" The cluster is assumed to be the {held} held at the peak."

@@ -85,8 +85,8 @@ AllowUnchecked = Annotated[
     bool,
     typer.Option(
         "--allow-unchecked",
-        help="Pass a --fail-if condition that cannot be checked because its field or "
-        "row is missing. Default: exit with 1.",
+        help="Pass a --fail-if condition that cannot be checked because its field has no value "
+        "here or its row is missing. Default: exit with 1.",
         rich_help_panel=OUTPUT_PANEL,
     ),
 ]

@@ -54,11 +54,10 @@ def price_notes(
     if True in were_set:
         whose = "prices as set" + (f", else of an {USUAL_GPU}" if False in were_set else "")
     scaled = ", before --price-ratio" if are_scaled else ""
-    for_others = (
-        "(--price USD for others)"
-        if owns
-        else "(for others: --prices FILE, or --prices builtin --set gpu=NAME)"
-    )
+    for_others = "(for others: --prices FILE, or --prices builtin --set gpu=NAME)"
+    if owns:
+        more = " with --set serverless_usd_per_gpu_h=USD" if texts["serverless"] else ""
+        for_others = f"(--price USD{more} for others)"
     if types:
         for_others = f"for all of {', '.join(types)} (--price TYPE=USD for each)"
     return (f"{whose}: {', '.join(parts)} per GPU-hour{scaled} {for_others}",)

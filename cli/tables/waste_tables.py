@@ -249,9 +249,9 @@ def waste_notes(results: WasteResults, source_format: str = "") -> Iterator[str]
             yield text
     if not results.known_share and results.jobs:
         jobstats = "have sacct print AdminComment in full where the site has jobstats, or "
-        is_of_kubernetes = source_format in KUBERNETES
+        is_of_kubernetes, is_of_slurm = source_format in KUBERNETES, source_format == "slurm"
         yield (
-            f"to see use, {'' if is_of_kubernetes else jobstats}give series with --metrics FILE"
+            f"to see use, {jobstats if is_of_slurm else ''}give series with --metrics FILE"
             f"{' (DCGM through Prometheus)' if is_of_kubernetes else ''}"
         )
     elif results.sources:

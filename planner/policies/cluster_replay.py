@@ -156,7 +156,7 @@ def size_shown(gpus: int | None, each: int | None, gpu_type: str | None) -> dict
 
 def size_note(gpus: int, why: str = "the peak use if no job waits") -> str:
     """Return the note on a size that was not set."""
-    return f"the cluster has {counted(gpus, 'GPU')}, {why}; set cluster for another size"
+    return f"the cluster has {counted(gpus, 'GPU')}, {why}; --cluster is for another size"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ def parse_thresholds(text: str, flag: str = "--threshold") -> tuple[float, ...]:
             thresholds.append(parse_duration(parts[0], flag))
         else:
             raise UsageError(f"{flag} {text!r}: expected {FORMS}")
-    return tuple(round(threshold_s, DIGITS) for threshold_s in thresholds)
+    return tuple(dict.fromkeys(round(threshold_s, DIGITS) for threshold_s in thresholds))
 
 
 def parse_mark(text: str) -> float:

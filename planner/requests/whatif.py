@@ -73,7 +73,7 @@ class WhatIfRequest(SiteRequest):
         tuple[str, ...],
         Opt(
             "Of Slurm: most GPUs at a time, user=32 (each user), user:NAME=32, account:NAME=72, "
-            "qos:NAME=96 or qos:NAME/user=32; none for no limit. May be repeated.",
+            "qos:NAME=96 or qos:NAME/user=32; none or -1 for no limit. May be repeated.",
             metavar="WHO=GPUS",
             many=True,
             common=True,

@@ -171,7 +171,7 @@ def _shape(jobs: TraceJobs, settings: Mapping[str, Any]) -> tuple[ClusterShape, 
         shape = ClusterShape((GpuPool(gpus, each, shape.pool.gpu_type if shape else None),))
         notes.append(
             f"the cluster has {counted(gpus // each, 'node')} of {each} GPUs, the fewest on which "
-            "no job waits; set cluster for another size"
+            "no job waits; --cluster is for another size"
         )
     elif any(pool.gpus_per_node is None for pool in shape.pools):
         notes.append(f"nodes of {USUAL_CARDS} GPUs are assumed; set cluster to nodes x GPUs")
