@@ -14,7 +14,8 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, NoServerlessPrice
 from gpuplan.planner.money.price_selection import option_of
 from gpuplan.planner.money.price_settings import with_prices
-from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES
+from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES, USD_OF_TYPE
+from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.registry import find_policy
 
 CLOUD, SERVERLESS_USD = "conventional_usd_per_gpu_h", "serverless_usd_per_gpu_h"
@@ -194,7 +195,7 @@ def own_price(
     """Return specs whose GPUs have one price, where their settings give none.
 
     The price is that of the GPU types of the cluster. Where it names none, it is the mean of the
-    prices of the log's types by GPU-hours.
+    prices of the log's types by GPU-hours. A policy of a site has the price of each type besides.
 
     Args:
         specs: the policies; those that only rent keep the prices of their settings.
@@ -221,6 +222,8 @@ def own_price(
         usd = _mean(prices, hours)
         typed = {**spec.option_of, "usd_per_gpu_h": "--price"}
         settings = {**spec.settings, "usd_per_gpu_h": usd}
+        if has_quotas(find_policy(spec.policy).settings):
+            settings[USD_OF_TYPE] = prices.usd
         priced_specs.append(replace(spec, settings=settings, option_of=typed))
     return priced_specs
 

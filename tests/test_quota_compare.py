@@ -7,6 +7,7 @@ from support_kueue import ANYONE, cluster_queue, write_list
 from support_schemas import SAMPLES
 from support_traces import write_trace
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.tables.fidelity_text import contradiction
 from gpuplan.planner.site.fidelity import Fidelity
 
@@ -62,6 +63,26 @@ def test_pooling_of_gpu_types_is_not_called_faster(gpuplan, two_types):
     assert "first-fit runs any job on any of 16 GPUs" in told and "is fastest" not in told
     assert "--gpus 8." in told and "--where \"gpu_type = 'H100" in told
     assert "kueue keeps the types apart; first-fit treats all GPUs as one type" in err
+
+
+def test_gpus_of_types_kept_apart_cost_their_own_prices(gpuplan, two_types):
+    # 8 H100 at $3 and 8 A100 at $1 around the clock; pooled: the mean of 16,000 and 10 GPU-seconds.
+    policies = ["--policy", "kueue", "--policy", "first-fit", "--price", "H100=3,A100=1"]
+    kueue, pooled = results_of(gpuplan, "compare", *two_types, *policies)["policies"]
+    assert kueue["usd_per_month"] == pytest.approx((8 * 3 + 8 * 1) * MONTH_H)
+    assert kueue["mean_usd_per_gpu_h"] == 2
+    assert pooled["usd_per_month"] == pytest.approx(16 * (16_000 * 3 + 10) / 16_010 * MONTH_H)
+    _, _, err = gpuplan("compare", *two_types, *policies)
+    treated = "kueue keeps the types apart; first-fit treats all GPUs as one type at $3.00 per GPU-"
+    assert treated in err
+    _, _, err = gpuplan("simulate", *two_types, "--policy", "kueue", *policies[4:])
+    assert "kueue keeps the types apart" in err and "the mean of their prices" not in err
+    code, out, err = gpuplan(
+        *("simulate", *two_types, "--policy", "kueue", "--price", "H100=3"),
+        *("--where", "gpu_type = 'H100'", "--output-format", "json"),
+    )
+    assert code == 0, err  # the A100 are nobody's
+    assert json.loads(out)["results"]["usd_per_month"] == pytest.approx(8 * 3 * MONTH_H)
 
 
 def test_one_type_at_a_time_is_ranked(gpuplan, two_types):

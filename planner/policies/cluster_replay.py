@@ -6,7 +6,7 @@ A policy says what happened (`ClusterReplay`); `replayed` adds what follows from
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -15,10 +15,11 @@ import polars as pl
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.money.renting_settings import (
     OF_PRICES,
     RENTED,
+    USD_OF_TYPE,
     idle_of_market,
     priced_values,
     shown_terms,
@@ -193,6 +194,7 @@ class ClusterReplay:
 def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -> Simulation:
     """Return a replay with its bill, and what policies on GPUs paid by time report."""
     run, standing_gpus = replay.run, replay.size["gpus"] if replay.is_standing else None
+    settings, unpriced = _at_own_prices(settings, replay.gpus_by_type)
     bill = bill_of(jobs, settings, run, standing_gpus)
     measured = {**fields_of(_cluster_results(run, bill)), **replay.measured(bill)}
     return Simulation(
@@ -203,7 +205,7 @@ def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -
         bill=bill,
         gpus=_peak_rented(run) if standing_gpus is None else standing_gpus,
         measured={name: value for name, value in measured.items() if value is not UNSET},
-        warnings=(*replay.notes, *settings.notes),
+        warnings=(*replay.notes, *unpriced, *settings.notes),
         timeline=replay.timeline or partial(usage_frame, run),
         lines=replay.lines or partial(usage_lines, run),
         columns=lambda: {"preemptions": run.stops, **replay.columns()},
@@ -213,6 +215,25 @@ def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -
         gpus_by_type=replay.gpus_by_type,
         site_gpus=replay.site_gpus,
     )
+
+
+def _at_own_prices(
+    settings: ReplaySettings, gpus_by_type: Mapping[str, int]
+) -> tuple[ReplaySettings, tuple[str, ...]]:
+    """Return settings with the mean price of GPUs of several types, and which have none.
+
+    Args:
+        settings: of the replay; without prices of types they stay as they are.
+        gpus_by_type: GPUs of each type that jobs keep to.
+    """
+    usd_of_type = settings.values.get(USD_OF_TYPE)
+    if usd_of_type is None or not gpus_by_type:
+        return settings, ()
+    usd = {name: usd_of_type(name) for name in gpus_by_type}
+    if unpriced := [name for name in usd if usd[name] is None]:
+        return settings, (f"no price of {listed(unpriced)}: all GPUs cost the mean of the log's",)
+    total = sum(usd[name] * gpus for name, gpus in gpus_by_type.items())
+    return replace(settings, usd_per_gpu_h=total / sum(gpus_by_type.values())), ()
 
 
 def bill_of(

@@ -79,27 +79,29 @@ class PolicyReplays:
         outcomes = self.comparison.outcomes
         return (
             *self.priced.warnings,
-            *(note.replace(AS_ONE_TYPE, self._types()) for note in self.priced.mixed),
+            *(note.replace(*self._types()) for note in self.priced.mixed),
             *self.inputs.notes,
             *self.inputs.deadline_notes(self.policies),
             *self.size_notes,
             *backlog_note([(outcome.label, outcome.results) for outcome in outcomes]),
         )
 
-    def _types(self) -> str:
-        """Return how the policies treat GPUs of several types."""
+    def _types(self) -> tuple[str, str]:
+        """Return the clause that all GPUs count as one type, and how the policies treat them."""
+        as_one = f"{AS_ONE_TYPE}{self.priced.at_mean}"
         outcomes = self.comparison.outcomes
         by_type = list(dict.fromkeys(run.name for run in outcomes if run.gpus_by_type))
         pooled = list(dict.fromkeys(run.name for run in outcomes if not run.gpus_by_type))
         if not by_type:
-            return AS_ONE_TYPE
+            return as_one, as_one
         kept = (
             f"{listed(by_type, MOST_NAMED)} keep{'s' if len(by_type) == 1 else ''} the types apart"
         )
         if not pooled:
-            return kept
+            return as_one, kept
         treat = "treats" if len(pooled) == 1 else "treat"
-        return f"{kept}; {listed(pooled, MOST_NAMED)} {treat} all GPUs as one type"
+        one_type = f"{treat} all GPUs as one type{self.priced.at_mean}"
+        return as_one, f"{kept}; {listed(pooled, MOST_NAMED)} {one_type}"
 
 
 def replay_policies(

@@ -40,6 +40,7 @@ class PricedPolicies:
         policies: as they pay.
         warnings: which prices given are of types that neither the log nor a cluster has.
         mixed: which share of the log is on other GPU types than the one replayed.
+        at_mean: the clause in it on the mean price of all types; empty for none.
         notes: where prices come from.
         today: what the log shows, with its bill.
         inputs: the price book read, if any.
@@ -55,6 +56,7 @@ class PricedPolicies:
     inputs: tuple[InputFile, ...] = ()
     basis: TodaysBasis = NO_BASIS
     usd_per_gpu_h: float = 0.0
+    at_mean: str = ""
 
     def usd_per_month(self, gpus: int, utilization: float | None) -> float | None:
         """Return what today's GPUs cost a month under a policy, paid as today's are.
@@ -131,6 +133,7 @@ def price_policies(
         inputs,
         basis=basis,
         usd_per_gpu_h=mean or 0.0,
+        at_mean=_at_mean(read.today, planned, prices),
     )
 
 
@@ -195,13 +198,20 @@ def mixed_types_note(
     if today is None or mix is None:
         return ()
     share = f"{mix.other_gpu_h_share:.0%}" if mix.other_gpu_h_share >= 0.01 else "under 1%"
-    mean = None if prices is None or planned is not None else prices.mean(today.gpu_h_by_type())
-    priced = (
-        "" if mean is None else f" at ${price_text(mean, 3)} per GPU-hour, the mean of their prices"
-    )
+    priced = _at_mean(today, planned, prices)
     return (
         f"{share} of the GPU-hours ran on {listed(mix.other_gpu_types, MOST_NAMED)}, not on "
         f"{mix.planned_gpu_type}; {AS_ONE_TYPE}{priced}",
+    )
+
+
+def _at_mean(today: Today | None, planned: str | None, prices: Prices | None) -> str:
+    """Return the clause on the mean price of GPUs that count as one type; empty for none."""
+    if today is None or prices is None or planned is not None:
+        return ""
+    mean = prices.mean(today.gpu_h_by_type())
+    return (
+        "" if mean is None else f" at ${price_text(mean, 3)} per GPU-hour, the mean of their prices"
     )
 
 
