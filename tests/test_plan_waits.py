@@ -196,7 +196,9 @@ def test_a_saving_that_did_not_hold_is_not_confirmed(gpuplan, tmp_path):
 
 def test_a_plan_that_costs_more_than_today_says_so_of_the_part_held_out(gpuplan, queued):
     text = headline_of(gpuplan, queued, *OWNED)
-    assert "confirmed; there too it costs more than renting all above the owned GPUs as" in text
+    assert (
+        "confirmed; renting all above the owned GPUs as recorded would have cost less there" in text
+    )
     saved = results_of(gpuplan, queued, "--commit", "0.3", *PRICES[2:])["holdout"]["saved"]
     assert saved is True
 

@@ -182,7 +182,7 @@ def test_a_plan_has_what_came_of_it_on_time_that_it_has_not_seen():
     tried = "On the last 30% of the log, a plan of the first 70% cost $9 a month: "
     for end in (
         "confirmed.",
-        "confirmed; there too it costs more than all on demand as recorded, $8.",
+        "confirmed; all on demand as recorded would have cost less there too, $8.",
         "its cost held on the last 30% of the log, its saving did not, for $8 would do.",
     ):
         headline = f"{bought} Mean time 3 h per job, as today. {tried}{end}"

@@ -74,7 +74,7 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
             f"{tried[0].upper()}{tried[1:]}: its cost held on {part}, its saving did not, "
             f"for {name} would have cost {usd} there."
         )
-    return f"On {part}, {tried}: confirmed; there too it costs more than {name}, {usd}."
+    return f"On {part}, {tried}: confirmed; {name} would have cost less there too, {usd}."
 
 
 def changes_nothing(results: PlanResults) -> bool:

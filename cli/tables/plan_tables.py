@@ -33,6 +33,8 @@ SAME = 0.005
 """A smaller difference of dollars is shown as none."""
 ENOUGH = 1.1
 """GPUs under which jobs take longer, in times of today's, are not called enough."""
+BESIDE = {"spot": "spot GPUs", "serverless": "containers"}
+"""Market beside the pool -> what runs jobs there."""
 WAIT = "wait"
 """In each target of waits, which no program knows."""
 UNSEEN = 0.0005
@@ -131,8 +133,21 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
         if _planned_s(results) > ENOUGH * results.today.mean_time_s:
             commit = f"With the {counted(int(owned), 'GPU')} owned alone"
             cost = f"nothing is bought or rented{_changed_time(results)}"
-    answer = f"{commit} {cost}. {running_on(results)}{time}{_assumed(results)}"
+    unpaid = _unpaid(results)
+    answer = f"{commit} {cost}. {unpaid}{running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
+
+
+def _unpaid(results: PlanResults) -> str:
+    """Return what was offered beside the pool and takes no job, as a sentence."""
+    used = {use.name for use in results.markets if use.mean_gpus > 0}
+    offered = {use.name for use in results.markets} - used
+    named = [text for name, text in BESIDE.items() if name in offered]
+    if not named:
+        return ""
+    if named[1:]:
+        return f"Neither {named[0]} nor {named[1]} pay. "
+    return f"{named[0][0].upper()}{named[0][1:]} do not pay. "
 
 
 def _elsewhere(results: PlanResults, request: PurchaseRequest) -> str:
