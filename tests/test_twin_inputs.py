@@ -112,6 +112,9 @@ def test_slurm_conf_that_cannot_be_read(tmp_path):
     path.write_text("NodeName=n[1- Gres=gpu:1\n")
     with pytest.raises(InputError, match=r"slurm.conf:1: .*brackets"):
         read_slurm_conf(path)
+    path.write_text("# jobs\njob_id,user\n1,ann\n")
+    with pytest.raises(InputError, match=r"slurm.conf:2: found 'job_id,user'; expected Key=Value"):
+        read_slurm_conf(path)
     path.write_text("Include slurm.conf\n")
     with pytest.raises(InputError, match="includes itself"):
         read_slurm_conf(path)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError, shortened
 from gpuplan.analysis.job_table.notation import (
     MOST_HOSTS,
     capacity,
@@ -38,12 +38,18 @@ def read_slurm_conf(path: Path) -> SiteDocument:
     """Read a slurm.conf and what it includes.
 
     Raises:
-        InputError: a file cannot be read, or a node or partition line cannot be understood.
+        InputError: a file cannot be read, no line is a setting, or a node or partition line cannot
+            be understood.
     """
     document = SiteDocument()
     reader = _Conf(document)
-    for file, number, line in _lines(path, []):
+    lines = list(_lines(path, []))
+    for file, number, line in lines:
         reader.take(file, number, line)
+    if lines and not reader.has_settings:
+        file, number, line = lines[0]
+        found = f"found {shortened(line)!r}"
+        raise InputError(file, found, row=number, expected="Key=Value, as in a slurm.conf")
     reader.finish(path)
     return document
 
@@ -111,12 +117,14 @@ class _Conf:
         self.sets: dict[str, list[str]] = {}
         self.hosts: dict[str, str] = {}  # host -> its group
         self.partitions: dict[str, tuple[Path, int]] = {}
+        self.has_settings = False
 
     def take(self, path: Path, number: int, line: str) -> None:
         pairs = [(key.lower(), value.strip("\"'")) for key, value in PAIR.findall(line)]
         if not pairs:
             self.document.unknown_key(line.split()[0])
             return
+        self.has_settings = True
         kind, name = pairs[0]
         try:
             if kind in self.defaults:

@@ -129,7 +129,7 @@ def _recorded_wait(score: WaitScore) -> float:
 
 def _groups(kind: str, scores: list[WaitScore]) -> Table:
     return table(
-        f"By {kind}",
+        f"By {kind}; waits from submission",
         scores,
         Column(kind, kind, read=attrgetter("name")),
         {"jobs": "jobs", "within": "within", "mae_s": "mean error"},
