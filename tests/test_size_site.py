@@ -197,6 +197,16 @@ def test_today_s_nodes_give_the_waits_of_the_log(gpuplan, twin):
     assert more["p95_wait_s"] < today["p95_wait_s"] and more["target_errors"][0] > 0
 
 
+@pytest.mark.parametrize(
+    ("gpu_type", "gpus", "held"), [("h100", "32,64", 22.96), ("a100", "24,48", 13.86)]
+)
+def test_the_use_of_nodes_is_of_their_gpus_alone(gpuplan, twin, gpu_type, gpus, held):
+    # GPUs held from the first to the last submission, summed by hand from the NodeList of sacct.
+    words = (LOG, "--twin", twin, "--gpu-type", gpu_type, "--ci", 0, "--gpus", gpus)
+    for point in sized(gpuplan, *words)["points"]:
+        assert point["utilization"] * point["gpus"] == pytest.approx(held, rel=0.03)
+
+
 def test_an_error_that_spans_the_target_leaves_sizes_unclear(gpuplan, twin):
     words = (LOG, "--twin", twin, "--gpu-type", "h100", "--ci", 0, "--target", "p95_wait <= 12h")
     results = sized(gpuplan, *words)

@@ -327,12 +327,17 @@ class _NodesReplica:
 
     @property
     def utilization(self) -> float:
-        """GPU time of jobs over that of the nodes, first to last submission."""
-        jobs, started = self.run.jobs, self.run.start >= 0
+        """GPU time that jobs hold on the counted nodes over theirs, first to last submission."""
+        run, jobs, terms = self.run, self.run.jobs, self.terms
+        others = {node.name for node in terms.site.nodes} - set(terms.nodes.choice.nodes)
+        here = np.array([node.name not in others for node in self.site.nodes])
+        gpus = sum(node.gpus for node in self.site.nodes if node.name not in others)
         begin, end = int(jobs.submit.min()), int(jobs.submit.max())
-        ran = np.minimum(self.run.end, end) - np.maximum(self.run.start, begin)
-        used = float((np.clip(ran, 0, None) * jobs.total_gpus)[started].sum())
-        return used / max(1.0, (end - begin) * self.site.gpus)
+        held_s = np.clip(np.minimum(run.end, end) - np.maximum(run.start, begin), 0, None)
+        of_job = np.repeat(np.arange(jobs.id.size), np.diff(run.node_first))
+        counts = (run.node >= 0) & here[run.node]  # once for each node of a job
+        used = float((held_s * jobs.gpus)[of_job[counts]].sum())
+        return used / max(1.0, (end - begin) * gpus)
 
     def judged(self, offsets: Sequence[float]) -> Judgment | None:
         """Return what resamples of the jobs give; None without confidence.

@@ -78,7 +78,8 @@ class SizedReplay:
         gpus: of the cluster.
         waits: mean, median, P90, P95 and P99 of the waits by name.
         mean_slowdown: JCT over run time, mean over jobs that run; None where none runs.
-        utilization: GPU time of jobs over that of the cluster, as `gpuplan simulate` counts it.
+        utilization: GPU time of jobs over that of the cluster, as `gpuplan simulate` counts it;
+            under a site's rules of the nodes that are counted.
         target_values: the statistic of each target.
         meets: whether all targets are met.
         target_errors: how far each of them may be off, where the model tells; empty where not.

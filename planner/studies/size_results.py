@@ -42,7 +42,8 @@ class SizePoint:
         nodes: null where nodes do not matter.
         mean_wait_s, median_wait_s, p90_wait_s, p95_wait_s, p99_wait_s: time without GPUs.
         mean_slowdown: JCT over run time, of jobs that run.
-        utilization: share of the GPU time of the cluster that jobs use in the window of the log.
+        utilization: share of the GPU time of the cluster that jobs use in the window of the log;
+            under the site's rules of the nodes of this type.
         usd_per_month: of all GPUs, busy or not.
         meets: whether it meets all targets; null without a target.
         target_values: of each target, in its unit.
