@@ -15,6 +15,7 @@ from gpuplan.planner.site.options import (
     MET,
     MISSED,
     UNCLEAR,
+    OptionsToday,
     OptionWaits,
     read_wait_target,
     target_verdict,
@@ -185,7 +186,9 @@ def test_no_winner_where_none_meets_the_target(site):
 
 
 def test_an_error_across_the_target_is_unclear():
-    waits = OptionWaits("all jobs", 9, 100.0, 600.0, -50.0, -60.0, 30.0, 90.0, "shorter", "?")
+    waits = OptionWaits(
+        "all jobs", 9, 100.0, 600.0, -50.0, -60.0, 30.0, 90.0, "shorter", "?", 10.0, 20.0
+    )
     cases = {
         "p95_wait <= 690s": MET,
         "p95_wait <= 689s": UNCLEAR,
@@ -195,10 +198,39 @@ def test_an_error_across_the_target_is_unclear():
         "mean_wait <= 69s": MISSED,
     }
     for text, verdict in cases.items():
-        assert target_verdict(waits, [read_wait_target(text)]) == verdict, text
+        assert target_verdict(waits, [read_wait_target(text)], None) == verdict, text
     both = [read_wait_target(text) for text in ("mean_wait <= 130s", "p95_wait <= 600s")]
-    assert target_verdict(waits, both) == UNCLEAR
-    assert target_verdict(None, both) == UNCLEAR
+    assert target_verdict(waits, both, None) == UNCLEAR
+    assert target_verdict(None, both, None) == UNCLEAR
+
+
+def test_an_option_whose_replays_wait_less_than_a_today_that_meets_the_target_meets_it():
+    target = [read_wait_target("p95_wait <= 680s")]
+    today = OptionsToday(9, {}, 150.0, 660.0, 150.0, 660.0, MET)
+    # 60 s less than today, 20 s of chance in the replays, 90 s in all: 690 s at most.
+    less = OptionWaits("all jobs", 9, 100.0, 600.0, -50.0, -60.0, 30.0, 90.0, "", "", 10.0, 20.0)
+    assert target_verdict(less, target, today) == MET
+    assert target_verdict(replace(less, p95_chance_s=61.0), target, today) == UNCLEAR
+    # Today misses 650 s, and replays that wait longer by more than chance do too.
+    target = [read_wait_target("p95_wait <= 650s")]
+    more = replace(less, p95_wait_s=690.0, p95_effect_s=30.0)
+    assert target_verdict(more, target, today) == MISSED
+    assert target_verdict(replace(more, p95_chance_s=31.0), target, today) == UNCLEAR
+
+
+def test_jobs_that_the_rules_do_not_explain_wait_as_recorded(site):
+    log = site[0]
+    text = log.read_text().replace("gpu=4|None", "gpu=4|JobArrayTaskLimit", 20)
+    log.write_text(text)  # of the first ten days; the first two warm the replay up
+    found = compared(site, "add-nodes 1", target=("p95_wait <= 9h",))
+    # All 36 jobs after the first two days count: half wait 9 h, half start at once.
+    assert (found.today.jobs, found.today.mean_wait_s) == (36, 4.5 * 3600)
+    (node,) = found.options
+    # Bob's jobs of eight days wait 9 h whatever is done, those of ten days no longer.
+    assert node.waits.jobs == 36
+    assert node.waits.mean_wait_s == pytest.approx(8 * 9 * 3600 / 36, abs=60)
+    assert node.waits.p95_wait_s == pytest.approx(9 * 3600, abs=60)
+    assert (found.today.target, node.target) == (MET, MET)
 
 
 def test_what_costs_money_needs_a_price_and_what_is_free_does_not(site):
@@ -319,6 +351,9 @@ def test_effects_agree_with_the_truth_of_sitelab(tmp_path):
             # Errors are meant to hold nine effects of ten, so a miss is to be a near one.
             assert abs(effect - true_s) <= 1.5 * error
             assert verdict != ("longer" if true_s < 0 else "shorter")
+    # All 7,587 jobs of which ``size`` judges targets, whose P95 wait is 15.6 h.
+    assert found.today.jobs == 7587
+    assert found.today.p95_wait_s == pytest.approx(15.6 * 3600, abs=180)
     costs = {option.name: option.usd_per_month for option in found.options}
     assert costs["add-nodes a100=4"] == pytest.approx(16 * 1.29 * MONTH_H)
     assert costs["remove-nodes h100=1"] == pytest.approx(-8 * 1.29 * MONTH_H)

@@ -54,6 +54,8 @@ def _on_target(results: OptionsResults) -> Iterator[str]:
             f"({_money(options[results.tied[0]])}), so "
             f"{'neither' if len(results.tied) == 2 else 'none'} is the cheapest."
         )
+    elif results.today is not None and results.today.target == MET:
+        yield f"No option is sure to keep it (today {_today(results)})."
     else:
         yield f"No option is sure to meet {targets} (today {_today(results)})."
     certain = results.cheapest is not None or results.tied

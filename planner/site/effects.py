@@ -183,11 +183,25 @@ def error_of(
         figures: of how many the effect is the largest; the interval then holds all of them in
             seven of eight histories, as if they were independent (Sidak, 1967).
     """
-    quantile = QUANTILES.get(pairs)
-    if quantile is None or figures > 1:
-        quantile = student_quantile((1 + CONFIDENCE ** (1 / figures)) / 2, pairs - 1)
-    chance = quantile * float(np.sqrt(spread**2 * (1 + 1 / pairs) + model**2))
+    chance = _quantile(pairs, figures) * float(np.sqrt(spread**2 * (1 + 1 / pairs) + model**2))
     return max(chance, without) + unexplained
+
+
+def chance_of(spread: float, pairs: int) -> float:
+    """Return how far the mean effect of pairs may be from that of any number of pairs.
+
+    Args:
+        spread: standard deviation of the effects of the pairs.
+        pairs: how many there are.
+    """
+    return _quantile(pairs) * spread / float(np.sqrt(pairs))
+
+
+def _quantile(pairs: int, figures: int = 1) -> float:
+    """Return the quantile of Student's t for an interval that holds the largest of figures."""
+    if figures == 1 and pairs in QUANTILES:
+        return QUANTILES[pairs]
+    return student_quantile((1 + CONFIDENCE ** (1 / figures)) / 2, pairs - 1)
 
 
 def blocks_of(submit: IntArray) -> IntArray:
@@ -209,6 +223,7 @@ def effects_of(
     is_explained: bool,
     all_parts: bool = False,
     in_doubt: bool = False,
+    held: BoolArray | None = None,
 ) -> list[GroupEffect]:
     """Return the effects on all jobs, then on the groups by name; groups without a job left out.
 
@@ -218,14 +233,17 @@ def effects_of(
         is_explained: whether the calibration explains the changed rules.
         all_parts: whether the wait of a job that goes on as new ones is that of all its parts.
         in_doubt: whether the rules explain nothing, so that unchanged waits say nothing either.
+        held: jobs that count besides the scored ones, with the waits that they had; None for none.
     """
-    names, blocks = work.names(by), np.zeros(work.scored.size, np.int64)
-    blocks[work.scored] = blocks_of(work.jobs.submit[work.scored])
-    groups = [(ALL_JOBS, work.scored)]
-    kinds = sorted(set(names[work.scored]))
-    groups += [(str(name), work.scored & (names == name)) for name in kinds]
+    held = np.zeros(work.scored.size, np.bool_) if held is None else held
+    names, counts = work.names(by), work.scored | held
+    blocks = np.zeros(counts.size, np.int64)
+    blocks[counts] = blocks_of(work.jobs.submit[counts])
+    groups = [(ALL_JOBS, counts)]
+    kinds = sorted(set(names[counts]))
+    groups += [(str(name), counts & (names == name)) for name in kinds]
     pairs = [
-        _Pair.of(work, before, after, all_parts)
+        _Pair.of(work, before, after, all_parts, held)
         for before, after in zip(today, changed, strict=True)
     ]
     effects = (
@@ -277,15 +295,25 @@ class _Pair:
     at_least: IntArray
 
     @classmethod
-    def of(cls, work: SiteWorkload, today: Replica, changed: Replica, all_parts: bool) -> _Pair:
-        after = changed.wait
+    def of(
+        cls,
+        work: SiteWorkload,
+        today: Replica,
+        changed: Replica,
+        all_parts: bool,
+        held: BoolArray,
+    ) -> _Pair:
+        before, after = (
+            np.where(held & (run.wait >= 0), work.recorded_wait, run.wait)
+            for run in (today, changed)
+        )
         if all_parts:
             has_all = (after >= 0) & (changed.later_wait >= 0)
             after = np.where(has_all, after + changed.later_wait, -1)
-        lost = (today.wait >= 0) & (after < 0) & (changed.reason != CANCELLED)
+        lost = (before >= 0) & (after < 0) & (changed.reason != CANCELLED)
         end = int(max(work.recorded_start.max(initial=0), work.jobs.submit.max(initial=0)))
-        least = np.maximum(np.maximum(end - work.jobs.ready, today.wait), 0)
-        return cls(today.wait, after, lost, least)
+        least = np.maximum(np.maximum(end - work.jobs.ready, before), 0)
+        return cls(before, after, lost, least)
 
 
 def _group(

@@ -6,8 +6,8 @@ model gets wrong about today is in both replays of a pair and cancels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults, change_cost, months_of
-from gpuplan.planner.site.effects import NO_CHANGE, SHORTER, GroupEffect
+from gpuplan.planner.site.effects import NO_CHANGE, SHORTER, GroupEffect, chance_of
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of, unknown
+from gpuplan.planner.site.site_sizes import held_jobs
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
 from gpuplan.planner.twin.settings import site_of
 from gpuplan.planner.twin.site_changes import SiteChange
@@ -45,6 +46,7 @@ class OptionWaits:
         effect_s, p95_effect_s: what the option does to them.
         error_s, p95_error_s: of both the effects and these waits.
         verdict, p95_verdict: of the effects.
+        chance_s, p95_chance_s: how far the effects may be off by the chance of the replays alone.
     """
 
     name: str
@@ -57,14 +59,17 @@ class OptionWaits:
     p95_error_s: float
     verdict: str
     p95_verdict: str
+    chance_s: float
+    p95_chance_s: float
 
     @classmethod
-    def of(cls, group: GroupEffect, recorded_s: FloatArray) -> OptionWaits:
-        """Return the waits of a group of a change, whose scored jobs waited so in the log."""
+    def of(cls, group: GroupEffect, pairs: int, recorded_s: FloatArray) -> OptionWaits:
+        """Return the waits of a group of a change, whose jobs waited so in the log."""
         return cls(
             group.name, group.jobs, max(float(recorded_s.mean()) + group.effect_s, 0.0),
             max(float(np.percentile(recorded_s, 95)) + group.p95_effect_s, 0.0), group.effect_s,
             group.p95_effect_s, group.error_s, group.p95_error_s, group.verdict, group.p95_verdict,
+            chance_of(group.noise_s, pairs), chance_of(group.p95_noise_s, pairs),
         )  # fmt: skip
 
     @property
@@ -116,7 +121,8 @@ class OptionsToday:
     """Waits of today, in seconds.
 
     Attributes:
-        jobs: scored ones that start in the replay of today, whatever the options are.
+        jobs: scored ones that start in the replay of today, whatever the options are, and those
+            whose wait the rules do not explain.
         gpus: of the site, by type.
         mean_wait_s, p95_wait_s: recorded.
         replayed_mean_wait_s, replayed_p95_wait_s: replayed under the rules of today.
@@ -130,6 +136,10 @@ class OptionsToday:
     replayed_mean_wait_s: float
     replayed_p95_wait_s: float
     target: str | None
+
+    def waited_s(self, target: Target) -> float:
+        """Return the recorded wait that a target is about."""
+        return self.mean_wait_s if target.statistic == MEAN else self.p95_wait_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +207,7 @@ def options_of(
     site, work = site_of(document), effects.work
     today = _today(effects.today, site, targets)
     options = tuple(
-        _option(effect, change, document, work, prices, targets, by)
+        _option(effect, change, document, work, prices, targets, today, by)
         for effect, change in zip(effects.changes, changes, strict=True)
     )
     fidelity = unknown(NOTHING_STARTS)
@@ -234,11 +244,15 @@ def _option(
     work: SiteWorkload,
     prices: Prices,
     targets: Sequence[Target],
+    today: OptionsToday | None,
     by: str | None,
 ) -> OptionResult:
     cost, months = change_cost(effect, change, document, work, prices), months_of(work)
     usd = cost.usd_per_month
-    groups = [OptionWaits.of(group, _recorded(work, group, by)) for group in effect.groups]
+    groups = [
+        OptionWaits.of(group, effect.replicas, _recorded(work, group, by))
+        for group in effect.groups
+    ]
     waits = groups[0] if groups else None
     saved_h = 0.0
     if waits is not None and waits.verdict == SHORTER and months:
@@ -250,7 +264,7 @@ def _option(
         usd_per_month=usd,
         waits=waits,
         usd_per_wait_h_saved=usd / saved_h if saved_h > 0 and usd > 0 else None,
-        target=target_verdict(waits, targets) if targets else None,
+        target=target_verdict(waits, targets, today) if targets else None,
         never_start=effect.rejected,
         requeued_jobs=0 if effect.split is None else effect.split.requeued,
         cut_jobs=0 if effect.split is None else effect.split.cut,
@@ -259,8 +273,8 @@ def _option(
 
 
 def _recorded(work: SiteWorkload, group: GroupEffect, by: str | None) -> FloatArray:
-    """Return the recorded waits of the scored jobs of a group, all of them where it is all jobs."""
-    mask = work.scored
+    """Return the recorded waits of the jobs of a group, all of them where it is all jobs."""
+    mask = work.scored | held_jobs(work)
     if group.name != ALL_JOBS and by is not None:
         mask = mask & (work.names(by) == group.name)
     waits: FloatArray = work.recorded_wait[mask].astype(np.float64)
@@ -274,34 +288,46 @@ def _today(waits: WaitPairs, site: SiteCluster, targets: Sequence[Target]) -> Op
         (float(each.mean()), float(np.percentile(each, 95)))
         for each in (waits.recorded_s, waits.replayed_s)
     )
-    figures = dict(zip((MEAN, PERCENTILE), recorded, strict=True))
-    target = None
-    if targets:
-        is_met = all(target.is_met(figures[target.statistic]) for target in targets)
-        target = MET if is_met else MISSED
-    return OptionsToday(
+    today = OptionsToday(
         jobs=waits.recorded_s.size,
         gpus=site.gpus_of_type,
         mean_wait_s=recorded[0],
         p95_wait_s=recorded[1],
         replayed_mean_wait_s=replayed[0],
         replayed_p95_wait_s=replayed[1],
-        target=target,
+        target=None,
     )
+    if not targets:
+        return today
+    is_met = all(target.is_met(today.waited_s(target)) for target in targets)
+    return replace(today, target=MET if is_met else MISSED)
 
 
-def target_verdict(waits: OptionWaits | None, targets: Sequence[Target]) -> str:
-    """Return whether waits meet all targets within their errors."""
+def target_verdict(
+    waits: OptionWaits | None, targets: Sequence[Target], today: OptionsToday | None
+) -> str:
+    """Return whether waits meet all targets within their errors.
+
+    Where today meets a target, so does an option whose replays wait less than those of today by
+    more than their own chance, however long the error; and where today misses it, so does one whose
+    replays wait longer.
+    """
     if waits is None:
         return UNCLEAR
-    figures: Mapping[str, tuple[float, float]] = {
-        MEAN: (waits.mean_wait_s, waits.error_s),
-        PERCENTILE: (waits.p95_wait_s, waits.p95_error_s),
-    }
-    pairs = [(figures[target.statistic], target) for target in targets]
-    if all(target.is_met(value + error) for (value, error), target in pairs):
+    verdicts = {_verdict(waits, target, today) for target in targets}
+    return MISSED if MISSED in verdicts else UNCLEAR if UNCLEAR in verdicts else MET
+
+
+def _verdict(waits: OptionWaits, target: Target, today: OptionsToday | None) -> str:
+    value_s, effect_s, error_s, chance_s = (
+        (waits.mean_wait_s, waits.effect_s, waits.error_s, waits.chance_s)
+        if target.statistic == MEAN
+        else (waits.p95_wait_s, waits.p95_effect_s, waits.p95_error_s, waits.p95_chance_s)
+    )
+    is_met_today = None if today is None else target.is_met(today.waited_s(target))
+    if target.is_met(value_s + error_s) or (is_met_today and effect_s + chance_s <= 0):
         return MET
-    if any(not target.is_met(value - error) for (value, error), target in pairs):
+    if not target.is_met(value_s - error_s) or (is_met_today is False and effect_s >= chance_s):
         return MISSED
     return UNCLEAR
 

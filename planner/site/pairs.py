@@ -26,12 +26,12 @@ from gpuplan.planner.site.change_effects import (
 )
 from gpuplan.planner.site.effects import QUANTILES, GroupEffect, effects_of
 from gpuplan.planner.site.replicas import Chance, Patience, Replica, Replicas, SiteCase, patience_of
-from gpuplan.planner.site.site_sizes import site_waits
+from gpuplan.planner.site.site_sizes import held_jobs, site_waits
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.settings import LEVELS, level_config, why_off
 from gpuplan.planner.twin.site_changes import SiteChange, check_names
 from gpuplan.planner.twin.workload import GROUPINGS, SiteWorkload, recent
-from gpuplan.simkit.arrays import IntArray
+from gpuplan.simkit.arrays import BoolArray, IntArray
 from gpuplan.simkit.twin.refusals import CANCELLED, REASONS
 
 MOST_NAMED = 100
@@ -52,6 +52,7 @@ def what_if(
     strict: bool = False,
     chosen: str | None = None,
     all_parts: bool = False,
+    with_held: bool = False,
 ) -> WhatIfResults:
     """Replay a log, or the last weeks of a long one, in pairs without and with each change.
 
@@ -65,6 +66,7 @@ def what_if(
         strict: see `wait_growth`.
         chosen: the rules that the calibration chose, if others are replayed.
         all_parts: whether the wait of a job that goes on as new ones is that of all its parts.
+        with_held: whether jobs whose wait the rules do not explain count, as recorded.
 
     Raises:
         InputError: the log names a partition that the settings do not describe.
@@ -72,7 +74,7 @@ def what_if(
     """
     check_groups(by, calibration.level)
     changes = list(changes)
-    pairs = pairs_of(log, document, changes, calibration, chosen=chosen)
+    pairs = pairs_of(log, document, changes, calibration, chosen=chosen, with_held=with_held)
     return effects_of_pairs(pairs, calibration, by=by, strict=strict, all_parts=all_parts)
 
 
@@ -115,6 +117,7 @@ class Pairs:
         replicas: of the site of today, then of each change.
         waits_today: replays today without chance, and returns the waits beside those recorded.
         in_doubt: whether the rules of today explain nothing of the recorded waits.
+        held: jobs that count besides the scored ones, with the waits that they had; None for none.
     """
 
     work: SiteWorkload
@@ -125,6 +128,7 @@ class Pairs:
     replicas: Replicas
     waits_today: Callable[[], WaitPairs]
     in_doubt: bool = False
+    held: BoolArray | None = None
 
     @property
     def today(self) -> list[Replica]:
@@ -151,7 +155,7 @@ class Pairs:
         return effects_of(
             self.work, self.today[: len(changed)], changed, by,
             is_explained=self.explained[at], all_parts=all_parts,
-            in_doubt=self.in_doubt,
+            in_doubt=self.in_doubt, held=self.held,
         )  # fmt: skip
 
 
@@ -162,6 +166,7 @@ def pairs_of(
     calibration: CalibrationTable,
     *,
     chosen: str | None = None,
+    with_held: bool = False,
 ) -> Pairs:
     """Return what is to be replayed in pairs, nothing of it replayed yet; see `what_if`.
 
@@ -185,7 +190,7 @@ def pairs_of(
         new_site = new_site if change.site is None else change.site(new_site)
         jobs = new_work.jobs if change.jobs is None else change.jobs(new_work.jobs)
         cases.append(SiteCase(change.name, new_site, jobs, level_config(new_full, level)))
-    patience = patience_of(work)
+    patience, held = patience_of(work), held_jobs(work) if with_held else None
     return Pairs(
         work=work,
         names=tuple(change.name for change in changes),
@@ -195,7 +200,8 @@ def pairs_of(
         unused=tuple(unused),
         patience=patience,
         replicas=Replicas(cases, Chance.of(work, patience)),
-        waits_today=partial(site_waits, site, cases[0].config, work),
+        waits_today=partial(site_waits, site, cases[0].config, work, held),
+        held=held,
     )
 
 

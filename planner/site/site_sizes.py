@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from gpuplan.analysis.base.words import counted
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
 from gpuplan.planner.runs.recorded_waits import WaitPairs
@@ -31,6 +32,14 @@ def held_jobs(work: SiteWorkload) -> BoolArray:
     """Return the jobs that came after the warm-up and are not scored, but for later runs."""
     held: BoolArray = first_started(work) & (work.jobs.pinned == NEVER) & ~work.scored
     return held
+
+
+def held_note(held: BoolArray, where: str) -> tuple[str, ...]:
+    """Return that held jobs wait as recorded, such as "at every size"; nothing without any."""
+    if not held.any():
+        return ()
+    jobs = counted(int(held.sum()), "job")
+    return (f"{jobs} that a hold or an array limit kept waiting wait as recorded {where}",)
 
 
 class SiteSizes(Candidates):
@@ -82,8 +91,15 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
     return fidelity_of(TodayReplay(SITE_RULES, site.gpus, waits.summary()))
 
 
-def site_waits(site: SiteCluster, config: SchedulerConfig, work: SiteWorkload) -> WaitPairs:
-    """Return the waits of the scored jobs in a replay of today, beside the recorded ones."""
+def site_waits(
+    site: SiteCluster, config: SchedulerConfig, work: SiteWorkload, held: BoolArray | None = None
+) -> WaitPairs:
+    """Return the waits of the scored jobs in a replay of today, beside the recorded ones.
+
+    Jobs of ``held`` count too, and wait as recorded in both.
+    """
     run = site_run(site, work.jobs, config)
-    mask = scored_mask(work, run)
-    return WaitPairs(run.wait[mask].astype(float), work.recorded_wait[mask].astype(float))
+    mask, replayed = scored_mask(work, run), run.wait
+    if held is not None:
+        mask, replayed = mask | held, np.where(held, work.recorded_wait, replayed)
+    return WaitPairs(replayed[mask].astype(float), work.recorded_wait[mask].astype(float))

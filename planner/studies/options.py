@@ -10,6 +10,7 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.options import OptionsRequest
 from gpuplan.planner.site.options import OptionsResults, options_of
 from gpuplan.planner.site.pairs import what_if
+from gpuplan.planner.site.site_sizes import held_jobs, held_note
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.whatif import calibration_warnings
 from gpuplan.planner.twin.score import left_out_notes
@@ -31,8 +32,9 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
     ]
     effects = what_if(
         log, document, changes, calibration, by=request.by or "account",
-        chosen=request.site()[1].level, all_parts=True,
+        chosen=request.site()[1].level, all_parts=True, with_held=True,
     )  # fmt: skip
+    held = held_jobs(effects.work)
     compared = options_of(effects, changes, document, prices, request.targets(), request.by)
     warnings = (*calibration_warnings(request, log), *effects.unused)
     lost = {option.name: sum(option.never_start.values()) for option in compared.options}
@@ -49,7 +51,8 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
         notes=(
             *dict.fromkeys(note for change in changes for note in change.notes),
             *effects.work.notes,
-            *left_out_notes(effects.work),
+            *left_out_notes(effects.work, effects.work.scored | held),
+            *held_note(held, "under every option"),
             *(
                 f"{option.name}: {option.requeued_jobs:,} jobs go on as new ones; their waits are "
                 "those of all parts, and it is assumed that they lose no work"

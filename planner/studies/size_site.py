@@ -9,7 +9,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import HOUR_S
-from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.characterize.today import COLUMNS, Today, today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import same_gpu
@@ -31,7 +31,7 @@ from gpuplan.planner.site.node_replays import (
     today_waits,
 )
 from gpuplan.planner.site.replicas import Chance, patience_of
-from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs
+from gpuplan.planner.site.site_sizes import SiteSizes, fidelity_of_site, held_jobs, held_note
 from gpuplan.planner.sizing.search import unclear_of
 from gpuplan.planner.sizing.targets import Target, whole_multiple
 from gpuplan.planner.studies.size_pool import TypeAnswer, results_of
@@ -166,14 +166,7 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
         notes=(
             *work.notes,
             *left_out_notes(work, work.scored | held),
-            *(
-                (
-                    f"{counted(int(held.sum()), 'job')} that a hold or an array limit kept waiting "
-                    "wait as recorded at every size",
-                )
-                if held.any()
-                else ()
-            ),
+            *held_note(held, "at every size"),
             *_partitions_note(types, site),
             "waits are the log's plus the effect of the nodes; whether users would submit "
             "otherwise is not modeled",

@@ -143,7 +143,7 @@ def _without(work: SiteWorkload, change: SiteChange) -> SiteWorkload:
 
 def _remedy(change: ChangeEffect, changed_jobs: int, work: SiteWorkload) -> RemedyEffect:
     recorded = work.recorded_wait[work.scored].astype(np.float64)
-    waits = OptionWaits.of(change.groups[0], recorded)
+    waits = OptionWaits.of(change.groups[0], change.replicas, recorded)
     return RemedyEffect(
         name=change.name,
         changed_jobs=changed_jobs,
