@@ -157,6 +157,14 @@ def test_a_name_starts_no_new_line_of_the_answer():
     assert as_markdown(report).startswith("**Eve?T of x waits.**\n")
 
 
+def test_a_name_of_many_letters_is_cut_where_people_read_it():
+    report = Report("", (Table("T", (Column("user", "user"),), [("a" * 5000,)]),), command="try",
+                    results={})  # fmt: skip
+    for text in (as_text(report, Stream()), as_markdown(report)):
+        assert "(5,000 characters)" in " ".join(text.split()) and len(text) < 1000
+    assert "a" * 5000 in as_csv(report)
+
+
 def test_a_warning_of_two_lines_is_one_in_markdown():
     report = Report("One.", warnings=("three\n  next: four",), command="try", results={})
     assert "> warning: three next: four\n" in as_markdown(report)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
+from gpuplan.analysis.base.errors import shortened
 from gpuplan.analysis.base.plain import plain as plain_result
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.cli.formats import escape
@@ -18,6 +19,7 @@ JSON_SCHEMA_VERSION = 1
 PIPED_WIDTH = 100
 GAP = 2  # columns between two cells
 LONGEST_WORD = 20  # of a text; a longer one is folded
+MOST_IN_A_CELL = 400  # letters
 
 
 def as_json(report: Report) -> str:
@@ -100,13 +102,17 @@ def as_text(report: Report, stream: TextIO) -> str:
                 else:
                     shown.add_column(Text(escape.terminal(column.header)), overflow="fold")
             for row in table.rows:
-                texts = (column.text(row[position]) for position, column in columns)
-                shown.add_row(*(Text(escape.terminal(text)) for text in texts))
+                shown.add_row(*(Text(escape.terminal(text)) for text in _cells(row, columns)))
             console.print(shown)
         if more:
             console.print(Text(f"{more}\n"))
     lines = (escape.inert_line(line.rstrip()) for line in buffer.getvalue().splitlines())
     return "\n".join(lines).strip("\n") + "\n"
+
+
+def _cells(row: Sequence[Any], columns: Iterable[tuple[int, Column]]) -> list[str]:
+    """Return what people see of a row; CSV and JSON have long names whole."""
+    return [shortened(column.text(row[at]), MOST_IN_A_CELL) for at, column in columns]
 
 
 def _without_shapes(table: Table) -> Table:
@@ -122,7 +128,7 @@ def _markdown_table(full_table: Table) -> str:
     grid = pipe_table(
         [column.header for _, column in kept],
         [is_numeric(table, position) for position, _ in kept],
-        ([column.text(row[position]) for position, column in kept] for row in table.rows),
+        (_cells(row, kept) for row in table.rows),
     )
     return f"### {escape.markdown(table.title)}\n\n{grid}" + (f"\n{more}\n" if more else "")
 
