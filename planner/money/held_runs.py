@@ -110,7 +110,7 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
         raise InputError(
             trace.path,
             "no job has both a run time and GPUs, so there is nothing to bill",
-            hint="loosen the selection",
+            hint="see gpuplan ingest LOG for what was read, or loosen the selection",
         )
     window = jobs.window_us()
     if window[1] <= window[0]:
