@@ -124,8 +124,9 @@ def test_the_answer_compares_opencost_and_the_log(gpuplan, tmp_path):
     answer, out = words_of(gpuplan, log, "--price", "H100=2.5", "--invoice", path)
     # 6 GPUs for 24 h are 144 GPU-hours, 360 dollars.
     assert answer.startswith(
-        "OpenCost: $200 for 96 GPU-hours; your log: $360 for 144. The log has 48 more ($160 more). "
-        "January 2026: $290 of charges"
+        "OpenCost: $200 for 96 GPU-hours of pods; your log: $360 for 144. "
+        "The log has 48 more ($160 more). "
+        "January 2026: $290 of charges in all"
     )
     assert "is idle" in answer and "idle (OpenCost)" in out
     assert "reservation" not in out and "commitment" not in out

@@ -52,8 +52,9 @@ def invoice_headline(results: BillResults, invoice: InvoiceResults, running_h: f
     below = [line.kind for line in invoice.lines if line.kind in BELOW]
     parts = [WORDS[kind] for kind in dict.fromkeys(reversed(below))]
     with_below = f" with {joined(parts)}" if parts else ""
+    in_all = " in all" if _is_opencost(invoice) else ""
     text = (
-        f"{_months(results)}: {_usd(invoice.charges_usd)} of charges "
+        f"{_months(results)}: {_usd(invoice.charges_usd)} of charges{in_all} "
         f"(invoice {_usd(invoice.billed_usd)}{with_below})."
     )
     if _is_opencost(invoice):
@@ -95,7 +96,7 @@ def _opencost_words(results: BillResults, invoice: InvoiceResults, running_h: fl
     is_priced = is_whole and results.cluster_gpus is None
     log_usd = f"{_usd(results.usd)} for " if is_priced else ""
     text = (
-        f"OpenCost: {_usd(usd)} for {_short_hours(billed_h)} GPU-hours; your log: {log_usd}"
+        f"OpenCost: {_usd(usd)} for {_short_hours(billed_h)} GPU-hours of pods; your log: {log_usd}"
         f"{_short_hours(log_h)}"
     )
     if not is_whole:
