@@ -144,6 +144,33 @@ def test_work_lost_is_a_part_of_the_completion_time(gpuplan, tmp_path):
 KUEUE_SAMPLE = SAMPLES / "kueue" / "workloads.json"
 
 
+def test_today_costs_what_the_gpus_of_the_site_cost_busy_or_not(gpuplan):
+    # (48 x $2.50 + 16 x $1.29) x 730.5 h, as ``bill --cluster`` has it.
+    options = [KUEUE_SAMPLE, "--price", "A100-80GB=1.29,H100-80GB=2.5"]
+    compared = ["compare", *options, "--policy", "kueue", "--policy", "kai", "--site", KUEUE_SAMPLE]
+    results = results_of(gpuplan, *compared)
+    bill = results_of(gpuplan, "bill", *options, "--cluster", "H100-80GB=6x8,A100-80GB=2x8")
+    assert results["today_cluster"] == {"gpus": 64, "usd_per_month": pytest.approx(102_737.52)}
+    assert results["policies"][0]["usd_per_month"] == pytest.approx(bill["usd_per_month"])
+    _, out, _ = gpuplan(*compared)
+    told = " ".join(out.split())
+    assert told.startswith("Today: 64 GPUs for $103,000 a month, 37.9 held on average (peak 63)")
+    assert "64 (37.9 held) $103,000" in told
+    assert "any of 64 GPUs, so their waits do not compare" in told  # kai waits longer than kueue
+    _, out, _ = gpuplan("compare", *options, "--policy", "kai", "--site", KUEUE_SAMPLE)
+    assert "$65,100 a month for the hours held." in " ".join(out.split())  # no price per GPU
+
+
+def test_what_was_asked_is_told_beside_the_check(gpuplan):
+    policies = ["--policy", "fifo", "--policy", "srtf", "--cluster", "6x8"]
+    _, out, _ = gpuplan("compare", KUEUE_SAMPLE, *policies)
+    told = " ".join(out.split())
+    assert (
+        "Replayed on 48 GPUs, all jobs have a P95 wait of 6.09 h (srtf) to 16.4 h (fifo), vs. 5.76 "
+        "h in the log; none is recommended. Use the site's quotas"
+    ) in told
+
+
 @pytest.mark.parametrize("command", ["simulate", "size", "pareto"])
 def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
     policy = ["--policy", "fifo", "--gpus", 63] if command == "simulate" else []

@@ -153,6 +153,18 @@ def test_recorded_reasons_are_grouped_and_kept():
     assert sum(row.share for row in found.reasons) == pytest.approx(1)
 
 
+def test_a_sum_over_accounts_is_not_put_on_the_largest():
+    jobs = log(
+        (0, 1, 1, 1), (0, 3, 1, 1), (0, 4, 1, 1),
+        reason=["AssocGrpGRES", "AssocGrpGRES", "Priority"], account=["x", "y", "y"],
+    )  # fmt: skip
+    found = summary(jobs, limit_of=lambda _, of: {"x": 8, "y": 40}[of])
+    assert (
+        "your account GPU limit (AssocGrpGRES, sum of 2 limits; the largest, 40 GPUs in y: 38%)"
+    ) in waits_text(found)
+    assert "(AssocGrpGRES, 8 GPUs)" in waits_text(summary(jobs.head(1), limit_of=lambda *_: 8))
+
+
 def test_groups_tell_who_waits():
     jobs = log(
         (0, 1, 1, 1), (0, 3, 1, 1), (1, 4, 1, 20),

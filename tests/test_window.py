@@ -195,6 +195,18 @@ def test_types_are_priced_each_by_its_own_and_said(gpuplan, tmp_path):
     assert "at $2 per GPU-hour" in err
 
 
+def test_an_answer_for_one_pool_of_several_types_says_so(gpuplan, tmp_path):
+    code, out, err = gpuplan(
+        "compare", mixed(tmp_path), "--gpus", "4", "--policy", "fifo", "--policy", "srtf"
+    )
+    told = " ".join(out.split())
+    assert code == 0, err
+    assert "if all GPUs count as one type (50% of the GPU-hours did not run on A100)." in told
+    _, out, _ = gpuplan("simulate", mixed(tmp_path), "--policy", "gavel", "--cluster",
+                        "A100=4,H100=4", "--gpu-speed", "H100=2,A100=1")  # fmt: skip
+    assert "one type" not in out
+
+
 def test_a_price_nobody_pays_is_refused(gpuplan, tmp_path):
     code, out, err = gpuplan("simulate", mixed(tmp_path), "--policy", "fifo", "--price", "T4=1")
     assert (code, out) == (2, "") and "prices only of T4; the GPU types are A100, H100" in err

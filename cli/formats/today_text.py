@@ -18,6 +18,7 @@ from gpuplan.cli.formats.units import (
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
     from gpuplan.cli.formats.units import Precision
+    from gpuplan.planner.studies.replay_results import TodaysCluster
 
 
 DIFFERS = 0.05
@@ -47,6 +48,9 @@ def today_text(
     precision: Precision | None = None,
     now_gpus: float | None = None,
     period: Mapping[str, str | None] | None = None,
+    cluster: TodaysCluster | None = None,
+    *,
+    is_of_use: bool = False,
 ) -> str:
     """Return the GPUs, times and monthly cost that the log shows; empty if it shows none.
 
@@ -55,13 +59,22 @@ def today_text(
         precision: the digits of the numbers; three without it.
         now_gpus: the mean over the time in which jobs arrive, where budgets are relative to it.
         period: its begin and end as the parameters have them; None for the whole log.
+        cluster: today's GPUs and their bill, where they are known.
+        is_of_use: whether to say that the cost is of GPUs in use, beside clusters paid for idle.
     """
     if today is None:
         return ""
     usage, digits = today.usage, 3 if precision is None else precision.digits
     mean = show_number(significant(usage.mean_gpus, digits))
     peak = show_count(usage.peak_gpus)
-    text = f"{period_text(period)}: {mean} GPU{'' if mean == '1' else 's'} on average (peak {peak}"
+    held = f"{mean} GPU{'' if mean == '1' else 's'} on average (peak {peak}"
+    assumed = ""
+    if today.price_is_assumed is True and usage.usd_per_gpu_h is not None:
+        assumed = f" at an assumed {show_price(usage.usd_per_gpu_h)} per GPU-hour"
+    if cluster is not None:
+        usd = f"{show_about_usd(cluster.usd_per_month)} a month{assumed}"
+        held = f"{cluster.gpus:,} GPUs for {usd}, {mean} held on average (peak {peak}"
+    text = f"{period_text(period)}: {held}"
     if now_gpus is not None and abs(now_gpus - usage.mean_gpus) > DIFFERS * usage.mean_gpus:
         base = show_number(significant(now_gpus, digits))
         text += f"; {base} while jobs arrive, the base of all budgets"
@@ -81,9 +94,9 @@ def today_text(
         if today.jobs_with_wait < usage.jobs:
             with_times = f"{today.jobs_with_wait:,} of {usage.jobs:,} jobs"
             text += f" where wait and run time are known ({with_times})"
-    if usage.usd_per_month is not None:
+    if usage.usd_per_month is not None and cluster is None:
         usd = show_about_usd(usage.usd_per_month)
         text += f", {usd if precision is None else precision.usd(usage.usd_per_month)} a month"
-        if today.price_is_assumed is True and usage.usd_per_gpu_h is not None:
-            text += f" at an assumed {show_price(usage.usd_per_gpu_h)} per GPU-hour"
+        text += f" for the hours held{',' if assumed else ''}" if is_of_use else ""
+        text += assumed
     return f"{text}."

@@ -125,17 +125,27 @@ def _reasons(waits: WaitSummary) -> Iterator[tuple[float, str]]:
             continue
         for part in reason.slurm_reasons:
             if (part.share or 0.0) >= LEAST_SHARE:
-                yield part.share or 0.0, _limit(part)
+                yield part.share or 0.0, _limit(part, waits.wait_h)
 
 
-def _limit(part: SlurmReasonWait) -> str:
-    """Return what a limit is called, with its GPUs where they are told."""
+def _limit(part: SlurmReasonWait, wait_h: float) -> str:
+    """Return what a limit is called, with its GPUs where they are told.
+
+    Args:
+        part: the waits for it; of several accounts or QOS they are a sum.
+        wait_h: hours of all waits.
+    """
     name = limit_name(part.name)
-    stated = [limit for limit in part.limits if limit.gpus is not None]
     detail = part.name
-    if stated:
-        most = stated[0]
-        detail += f", {most.gpus:,} GPUs" + (f" in {most.of}" if len(part.limits) > 1 else "")
+    if part.limits:
+        most = part.limits[0]
+        gpus = "" if most.gpus is None else f"{most.gpus:,} GPUs"
+        if len(part.limits) > 1:
+            largest = f"{gpus} in {most.of}".strip()
+            detail += f", sum of {len(part.limits)} limits; the largest, {largest}: "
+            detail += f"{most.wait_h / wait_h:.0%}"
+        elif gpus:
+            detail += f", {gpus}"
     return f"your {name} ({detail})" if name else f"a limit of yours ({detail})"
 
 

@@ -18,38 +18,93 @@ from gpuplan.planner.runs.ties import WAIT_TIE, by_cost, fastest_of, same_times,
 from gpuplan.planner.speedup.registry import LAWS
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.characterize.gpu_mix import GpuMix
     from gpuplan.analysis.characterize.today import Today
+    from gpuplan.planner.site.fidelity import Fidelity
+    from gpuplan.planner.studies.replay_results import TodaysCluster
 
 Row = dict[str, Any]
 
 MOST_NAMES = 3
+LEAST_POOLED = 0.05
+"""Share of the GPU-hours on other types from which the answer says that it pools them."""
 AS_TODAY = "as_today_usd_per_month"
 """Of a row: the dollars a month of today's GPUs on the basis of today's bill, if they are these."""
 
 
 def answer_text(
-    today: Today | None,
+    today: str,
     rows: Sequence[Row],
     speedups: Mapping[str, str | None] | None = None,
     contradiction: str = "",
     outside: Sequence[str] = (),
+    pooled: GpuMix | None = None,
 ) -> str:
     """Return today, and which policy to choose; no winner is named among ties.
 
     Args:
-        today: what the log shows.
+        today: what the log shows, as a sentence.
         rows: the results of each policy.
         speedups: label -> the speedup of its jobs, where it changes their widths.
         contradiction: why the replays may not say which policy is best; empty where they may.
         outside: why some policies are not ranked, one sentence each.
+        pooled: GPU-hours on other types than most, where all GPUs count as one type.
     """
     if contradiction:
-        return " ".join(filter(None, (*outside, contradiction, today_text(today))))
+        return " ".join(filter(None, (*outside, contradiction, today)))
     speedup_of = speedups or {}
     rows = [{**row, "assumed": _assumed(speedup_of.get(row["label"]))} for row in rows]
     ranked = [row for row in rows if row.get("is_ranked", True)]
-    parts = (today_text(today), _answer(ranked) if ranked else "", *outside)
+    answer = f"{_answer(ranked)}{_as_one_type(pooled)}." if ranked else ""
+    parts = (today, answer, *outside)
     return " ".join(part for part in parts if part)
+
+
+def today_sentence(
+    today: Today | None, rows: Sequence[Row], cluster: TodaysCluster | None, *, is_of_use: bool
+) -> str:
+    """Return today; its cost on the terms of the policies, or on which others it is.
+
+    Args:
+        today: what the log shows.
+        rows: the results of each policy.
+        cluster: today's GPUs, where a policy replays their site.
+        is_of_use: whether today's cost is of the GPUs in use alone.
+    """
+    pays_idle = any("mean_usd_per_gpu_h" in row for row in rows)
+    return today_text(today, cluster=cluster, is_of_use=is_of_use and pays_idle)
+
+
+def replayed_waits(today: Today | None, rows: Sequence[Row], fidelity: Fidelity) -> str:
+    """Return what the replays wait where none may be recommended; empty where none is ranked.
+
+    Args:
+        today: what the log shows.
+        rows: the results of each policy.
+        fidelity: what the answer begins with; nothing is said twice.
+    """
+    ranked = [row for row in rows if row.get("is_ranked", True)]
+    is_said = not fidelity.gpu_type and fidelity.cluster_gpus in [row["gpus"] for row in ranked]
+    if not ranked or (len(ranked) == 1 and is_said):
+        return ""
+    low, high = (pick(ranked, key=lambda row: row["p95_wait_s"]) for pick in (min, max))
+    labels = not _is_one_size(rows)
+    where = "" if labels else f" on {low['gpus']:,} GPU{'' if low['gpus'] == 1 else 's'}"
+    waits = f"{show_duration(low['p95_wait_s'])} ({_names([low], labels=labels)})"
+    if len(ranked) > 1:
+        waits += f" to {show_duration(high['p95_wait_s'])} ({_names([high], labels=labels)})"
+    recorded = None if today is None else today.p95_wait_s
+    log = "" if recorded is None else f", vs. {show_duration(recorded)} in the log"
+    none = "; none is recommended" if len(ranked) > 1 else ""
+    return f"Replayed{where}, all jobs have a P95 wait of {waits}{log}{none}."
+
+
+def _as_one_type(pooled: GpuMix | None) -> str:
+    """Return the clause that GPUs of several types count as one; empty where few do."""
+    if pooled is None or pooled.other_gpu_h_share < LEAST_POOLED:
+        return ""
+    share, most = f"{pooled.other_gpu_h_share:.0%}", pooled.planned_gpu_type
+    return f", if all GPUs count as one type ({share} of the GPU-hours did not run on {most})"
 
 
 def _assumed(speedup: str | None) -> str:
@@ -63,17 +118,17 @@ def _answer(rows: Sequence[Row]) -> str:
     groups = [[rows[i] for i in group] for group in by_cost(rows)]
     cheapest = groups[0]
     if len(groups) == 1:
-        return f"{_intro(cheapest)}{_verdict(cheapest)}."
+        return f"{_intro(cheapest)}{_verdict(cheapest)}"
     best = [rows[i] for i in fastest_of(rows)]
     quick = next(group for group in groups if any(row in best for row in group))
     if quick is cheapest:
         other_rows = [row for group in groups[1:] for row in group]
         is_one = len(other_rows) == 1
         more = "costs more and is no faster" if is_one else "cost more and are no faster"
-        return f"{_intro(cheapest)}{_verdict(cheapest)}; {_names(other_rows, labels=True)} {more}."
+        return f"{_intro(cheapest)}{_verdict(cheapest)}; {_names(other_rows, labels=True)} {more}"
     second = _intro(quick)
     return (
-        f"{_intro(cheapest)}{_verdict(cheapest)}; {second[0].lower()}{second[1:]}{_verdict(quick)}."
+        f"{_intro(cheapest)}{_verdict(cheapest)}; {second[0].lower()}{second[1:]}{_verdict(quick)}"
     )
 
 
@@ -168,7 +223,13 @@ MEASURES = {
 }
 
 
-def answer_table(today: Today | None, rows: Sequence[Row], *, has_deadlines: bool) -> Table:
+def answer_table(
+    today: Today | None,
+    rows: Sequence[Row],
+    cluster: TodaysCluster | None = None,
+    *,
+    has_deadlines: bool,
+) -> Table:
     """Return a row for today and one per policy; with a backlog and late jobs where there are."""
     window = show_duration(rows[0]["window_s"])
     same = len({row["window_s"] for row in rows}) == 1
@@ -180,7 +241,7 @@ def answer_table(today: Today | None, rows: Sequence[Row], *, has_deadlines: boo
     backlog = {"backlog_gpu_h": "backlog (GPU-h)"}
     return table(
         f"{title}; JCT: submission to finish",
-        shown if today is None else [_today_row(today), *shown],
+        shown if today is None else [_today_row(today, cluster), *shown],
         POLICY,
         MEASURES,
         backlog if any(row["backlog_gpu_h"] >= 0.5 for row in rows) else {},
@@ -201,13 +262,16 @@ def _of_evictions(row: Row, key: str) -> Any:
     return row.get(key) if "lost_gpu_h" in row else None
 
 
-def _today_row(today: Today) -> Row:
+def _today_row(today: Today, cluster: TodaysCluster | None) -> Row:
     usage = today.usage
     mean, peak = show_number(usage.mean_gpus), show_count(usage.peak_gpus)
+    gpus, usd = Shown(usage.mean_gpus, f"{mean} (peak {peak})"), usage.usd_per_month
+    if cluster is not None:
+        gpus, usd = Shown(cluster.gpus, f"{cluster.gpus:,} ({mean} held)"), cluster.usd_per_month
     return {
         "label": "today (as recorded)",
-        "gpus": Shown(usage.mean_gpus, f"{mean} (peak {peak})"),
-        "usd_per_month": usage.usd_per_month,
+        "gpus": gpus,
+        "usd_per_month": usd,
         "mean_jct_s": today.mean_jct_s,
         "p95_jct_s": today.p95_jct_s,
         "mean_wait_s": today.mean_wait_s,

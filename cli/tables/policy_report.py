@@ -13,8 +13,15 @@ from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.group_waits import with_group_waits
 from gpuplan.cli.tables.lending_tables import with_lending
-from gpuplan.cli.tables.policy_answer import AS_TODAY, answer_table, answer_text
+from gpuplan.cli.tables.policy_answer import (
+    AS_TODAY,
+    answer_table,
+    answer_text,
+    replayed_waits,
+    today_sentence,
+)
 from gpuplan.cli.tables.price_notes import price_notes
+from gpuplan.planner.money.todays_basis import NO_BASIS
 from gpuplan.planner.policies.quota_settings import has_quotas
 
 if TYPE_CHECKING:
@@ -50,17 +57,23 @@ def with_policies(
     today, outcomes = replays.priced.today, replays.comparison.outcomes
     rows = [{**row, AS_TODAY: _as_today(replays.priced, row)} for row in rows]
     results = plain(study.results)
-    table = answer_table(today, rows, has_deadlines=replays.inputs.jobs.has_deadlines)
+    cluster = replays.today_cluster
+    table = answer_table(today, rows, cluster, has_deadlines=replays.inputs.jobs.has_deadlines)
     notes: tuple[str, ...] = ()
     if request.replay.prices is None and not request.price.is_own:
         notes = price_notes(replays.policies)
     if any(row[AS_TODAY] is not None for row in rows):
         notes = (*notes, ON_TODAYS_BASIS)
-    refusal = contradiction(replays.fidelity, replays.inputs.trace.provenance.source_format)
+    source_format = replays.inputs.trace.provenance.source_format
+    refusal = contradiction(
+        replays.fidelity, source_format, replayed_waits(today, rows, replays.fidelity)
+    )
+    now = today_sentence(today, rows, cluster, is_of_use=replays.priced.basis == NO_BASIS)
+    outside = not_ranked(replays.comparison)
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
-        headline=answer_text(today, rows, speedups, refusal, not_ranked(replays.comparison)),
+        headline=answer_text(now, rows, speedups, refusal, outside, replays.pooled_types),
         notes=notes,
         tables=(*view.tables, *fidelity_table(replays.fidelity)),
         answer=(table, *(view.answer or ())),
@@ -114,6 +127,11 @@ def _pooled(outcomes: Sequence[PolicyOutcome], pooled: Sequence[PolicyOutcome]) 
     names = list(dict.fromkeys(run.name for run in pooled))
     runs = "runs" if len(names) == 1 else "run"
     most = max(run.results.gpus for run in pooled)
+    waits = (kept.results.mean_wait_s, kept.results.p95_wait_s)
+    is_shorter = all(
+        run.results.mean_wait_s < waits[0] and run.results.p95_wait_s < waits[1] for run in pooled
+    )
+    why = "which alone shortens waits" if is_shorter else "so their waits do not compare"
     of_site = list(dict.fromkeys(run.name for run in pooled if has_quotas(run.settings)))
     steps = [] if len(kept.gpus_by_type) == 1 else [f"--where \"gpu_type = '{kind}'\""]
     if len(of_site) < len(names):
@@ -122,7 +140,7 @@ def _pooled(outcomes: Sequence[PolicyOutcome], pooled: Sequence[PolicyOutcome]) 
     return (
         f"None is called the fastest: {kept.name} keeps jobs to {gpus}, and "
         f"{joined(names, most=MOST_NAMES)} {runs} any job on any of {most:,} GPUs, "
-        "which alone shortens waits. One type at a time: "
+        f"{why}. One type at a time: "
         f"{', '.join(filter(None, (' '.join(steps), without)))}."
     )
 

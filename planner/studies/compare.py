@@ -9,10 +9,12 @@ from typing import Any
 from msgspec import UNSET
 
 from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.characterize.gpu_mix import GpuMix, gpu_mix
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.money.todays_basis import NO_BASIS
 from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
@@ -41,7 +43,7 @@ from gpuplan.planner.studies.policy_prices import (
     price_policies,
 )
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, rates_of, read_replay
-from gpuplan.planner.studies.replay_results import CompareResults
+from gpuplan.planner.studies.replay_results import CompareResults, TodaysCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,32 @@ class PolicyReplays:
             "today": self.priced.today,
             "fidelity": self.fidelity,
             "today_groups": self.inputs.today_groups or UNSET,
+            "today_cluster": self.today_cluster or UNSET,
         }
+
+    @property
+    def today_cluster(self) -> TodaysCluster | None:
+        """Today's GPUs with their bill; None unless the policies replay one site.
+
+        GPUs of several types count only where a policy keeps them apart, and so knows each price.
+        A bill with GPUs owned or committed is of these already, busy or not.
+        """
+        today, priced = self.priced.today, self.priced
+        of_site = [run for run in self.comparison.outcomes if has_quotas(run.settings)]
+        sizes = {run.results.gpus for run in of_site}
+        if today is None or len(sizes) != 1 or sizes.pop() < today.usage.peak_gpus:
+            return None
+        if today.usage.usd_per_month is None or priced.basis != NO_BASIS or not priced.is_alike:
+            return None
+        kept = [run for run in of_site if run.gpus_by_type or gpu_mix(today) is None]
+        usd = kept[0].results.usd_per_month if kept else None
+        return None if usd is None else TodaysCluster(kept[0].results.gpus, usd)
+
+    @property
+    def pooled_types(self) -> GpuMix | None:
+        """The GPU-hours on other types than most, where the policies treat all as one type."""
+        is_apart = any(run.gpus_by_type for run in self.comparison.outcomes)
+        return None if is_apart else self.priced.mix
 
     @property
     def warnings(self) -> tuple[str, ...]:

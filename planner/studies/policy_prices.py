@@ -8,7 +8,7 @@ from math import ceil
 
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted, listed, price_text
-from gpuplan.analysis.characterize.gpu_mix import gpu_mix
+from gpuplan.analysis.characterize.gpu_mix import GpuMix, gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.compare import PolicySpec
@@ -40,7 +40,9 @@ class PricedPolicies:
         policies: as they pay.
         warnings: which prices given are of types that neither the log nor a cluster has.
         mixed: which share of the log is on other GPU types than the one replayed.
-        at_mean: the clause in it on the mean price of all types; empty for none.
+        mix: the same in numbers; None without other types, or on a cluster of several.
+        at_mean: the clause of ``mixed`` on the mean price of all types; empty for none.
+        is_alike: whether today and the replays are charged the same prices.
         notes: where prices come from.
         today: what the log shows, with its bill.
         inputs: the price book read, if any.
@@ -56,7 +58,9 @@ class PricedPolicies:
     inputs: tuple[InputFile, ...] = ()
     basis: TodaysBasis = NO_BASIS
     usd_per_gpu_h: float = 0.0
+    mix: GpuMix | None = None
     at_mean: str = ""
+    is_alike: bool = True
 
     def usd_per_month(self, gpus: int, utilization: float | None) -> float | None:
         """Return what today's GPUs cost a month under a policy, paid as today's are.
@@ -120,20 +124,23 @@ def price_policies(
     at_end = () if prices is None or not price_request.is_own else price_note(prices, hours)
     inputs = () if prices is None else prices.book.inputs
     basis, mean = NO_BASIS, None if prices is None else prices.mean(hours)
+    unlike: tuple[str, ...] = ()
     if table is not None and not price_request.is_own:
-        mixed += unlike_prices_note(mean, usd)
+        unlike = unlike_prices_note(mean, usd)
     if prices is not None and mean is not None and price_request.is_own:
         basis = todays_basis(today, mean, prices, hours)
     return PricedPolicies(
         tuple(priced),
         unmatched,
-        mixed,
+        (*mixed, *unlike),
         (*notes, *at_end),
         today,
         inputs,
         basis=basis,
         usd_per_gpu_h=mean or 0.0,
+        mix=None if is_mixed else gpu_mix(read.today, planned),
         at_mean=_at_mean(read.today, planned, prices),
+        is_alike=not unlike,
     )
 
 

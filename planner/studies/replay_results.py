@@ -14,6 +14,19 @@ from gpuplan.planner.runs.group_waits import GroupWaits
 from gpuplan.planner.site.fidelity import Fidelity
 
 
+@dataclass(frozen=True, slots=True)
+class TodaysCluster:
+    """The GPUs of a site today, and what they cost busy or not.
+
+    Attributes:
+        gpus: those that its jobs may run on.
+        usd_per_month: US dollars, at the prices that today's use of them is billed at.
+    """
+
+    gpus: int
+    usd_per_month: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplayedPolicy:
     """Which policy was replayed, and what the log shows.
@@ -24,12 +37,14 @@ class ReplayedPolicy:
             both a run time and GPUs.
         fidelity: how a replay of today compares with the log.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
+        today_cluster: today's GPUs, where a policy replays their site.
     """
 
     policy: str
     today: Today | None
     fidelity: Fidelity
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
+    today_cluster: TodaysCluster | UnsetType = UNSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +87,7 @@ class CompareResults:
             none does, or jobs of one kind are missing.
         policies: one row per policy, in the order given.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
+        today_cluster: today's GPUs, where a policy replays their site.
     """
 
     today: Today | None
@@ -85,3 +101,4 @@ class CompareResults:
     no_spot: tuple[NoSpotResults, ...]
     policies: tuple[ComparedPolicy, ...]
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
+    today_cluster: TodaysCluster | UnsetType = UNSET
