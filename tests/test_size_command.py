@@ -337,3 +337,24 @@ def test_a_size_for_a_synthetic_log_says_that_nothing_checked_it(gpuplan, tmp_pa
         "The answer is not checked against the log: it is synthetic, its waits are sampled, and no "
         "scheduler made them."
     )
+
+
+def test_today_may_meet_the_target_for_less_than_a_fixed_cluster(gpuplan, tmp_path):
+    # Two jobs of an hour come at once every two hours: one GPU on average, two at once.
+    begins = [7200 * (i // 2) for i in range(60)]
+    rented = "Today already meets the target for less: its bill is for GPUs rented as jobs come"
+    for wait_s, target, meets in (
+        (30, "p95_wait <= 1m", True),
+        (90, "p95_wait <= 1m", False),
+        (360, "mean_slowdown <= 1.1", True),
+        (370, "mean_slowdown <= 1.1", False),
+    ):
+        log = write_trace(tmp_path / f"{wait_s}.parquet", begins, [3600] * 60, queue_s=wait_s)
+        words = (log, "--target", target, "--price", "1", "--ci", "0")
+        found = answer(gpuplan, *words)
+        assert (found["gpus"], found["today_meets"]) == (2, meets)
+        assert (rented in " ".join(gpuplan("size", *words)[1].split())) == meets
+    # A cluster that is there costs as much, and what a grown load waits today is not known.
+    words = (tmp_path / "30.parquet", "--target", "p95_wait <= 1m", "--price", "1")
+    assert "for less" not in gpuplan("size", *words, "--cluster", "2")[1]
+    assert answer(gpuplan, *words, "--growth", "20%")["today_meets"] is None

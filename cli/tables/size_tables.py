@@ -154,9 +154,23 @@ def headline(
         return parts[0]  # it says what today costs
     if len(parts) < 3 or not parts[1]:
         parts.append(_today(results, period_text(period)))
+    parts.append(_less_today(results))
     if results.gpus is not None and results.fidelity.verdict == UNKNOWN:
         parts.append(f"The answer is not checked against the log: {results.fidelity.why}.")
     return " ".join(part for part in parts if part)
+
+
+def _less_today(results: SizeResults) -> str:
+    """Return that today's waits meet the targets for less, and why it costs less."""
+    now, size = results.today.usd_per_month, results.usd_per_month
+    if not results.today_meets or now is None or size is None or now >= size:
+        return ""
+    if results.today.cluster_gpus is not None:
+        return "Today already meets the target for less."
+    return (
+        "Today already meets the target for less: its bill is for GPUs rented as jobs come, this "
+        "size is a fixed cluster paid around the clock."
+    )
 
 
 def _nodes_needed(results: SizeResults) -> str:

@@ -28,6 +28,7 @@ from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
     NOT_REPLAYED,
+    UNKNOWN,
     Fidelity,
     named_for,
     unknown,
@@ -174,7 +175,18 @@ def _results(
         usd_per_month=_total(pool.usd_per_month for pool in pools),
         policy=request.spec().policy,
         jobs=sum(pool.jobs for pool in pools),
+        today_meets=_meets_today(request, answers, fidelity),
     )
+
+
+def _meets_today(
+    request: SizeRequest, answers: Sequence[PoolAnswer], fidelity: Fidelity
+) -> bool | None:
+    """Return whether recorded waits meet the targets; None where they are not those of today."""
+    if not request.target or request.grown or fidelity.verdict == UNKNOWN:
+        return None
+    each = [answer.meets_today for answer in answers]
+    return None if None in each else all(each)
 
 
 def _total(values: Iterable[N | None]) -> N | None:

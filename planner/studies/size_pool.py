@@ -22,7 +22,7 @@ from gpuplan.planner.site.fidelity import NOT_REPLAYED, SITE_RULES, Fidelity, un
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
 from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, UnclearSizes
-from gpuplan.planner.sizing.targets import whole_multiple
+from gpuplan.planner.sizing.targets import SLOWDOWN, whole_multiple
 from gpuplan.planner.studies.size_results import (
     SizePoint,
     SizePool,
@@ -298,6 +298,22 @@ class PoolAnswer(TypeAnswer):
         self.today_gpus = None if pool.shape is None else pool.shape.gpus
         self.jobs, self.window_s = pool.jobs.workload.size, pool.window_us / MICROS
         self.widest = int(pool.jobs.workload.gpus.max())
+
+    @property
+    def meets_today(self) -> bool | None:
+        """Whether the recorded waits meet all targets; None where none is recorded."""
+        jobs = self.pool.jobs
+        waits = jobs.recorded_wait_s
+        if waits is None or np.isnan(waits).all():
+            return None
+        run_s = jobs.workload.service_us / MICROS
+        known = ~np.isnan(waits)
+        runs = known & (run_s > 0)
+        slowdown = (waits[runs] + run_s[runs]) / run_s[runs]
+        return all(
+            target.is_met(target.value(slowdown if target.quantity == SLOWDOWN else waits[known]))
+            for target in self.request.targets()
+        )
 
     def check_sizes(self, sizes: Sequence[int]) -> None:
         """Raise `InfeasibleError` where a requested size cannot hold a job."""

@@ -159,6 +159,8 @@ class SizeResults:
         commitment: null where no prices of commitments are given, and where a replay of today
             contradicts the log.
         fidelity: how a replay of today compares with the log.
+        today_meets: whether the recorded waits meet the targets, on each GPU type; null without a
+            target, with growth, and where these waits do not tell.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
@@ -175,6 +177,7 @@ class SizeResults:
     today: SizeToday
     commitment: CommitmentResult | None
     fidelity: Fidelity
+    today_meets: bool | None = None
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -224,4 +225,6 @@ def _results(
         p95_wait_s=seen.p95_wait_s,
         usd_per_month=float(np.sum(usd)),
     )
-    return results_of(request, answers, pools, today, fidelity)
+    here = answers[0].sizes.replays.get(answers[0].today_gpus or 0)  # the same waits for every type
+    meets = here.meets if here is not None and request.target else None
+    return replace(results_of(request, answers, pools, today, fidelity), today_meets=meets)
