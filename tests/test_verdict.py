@@ -8,7 +8,8 @@ import pytest
 import support_document as made
 
 from gpuplan.cli.documents.pages import as_html, as_markdown
-from gpuplan.cli.documents.verdict import KeyFigure, key_figures, verdict_of, verdicts_of
+from gpuplan.cli.documents.todays_figures import KeyFigure
+from gpuplan.cli.documents.verdict import key_figures, verdict_of, verdicts_of
 
 TODAY = {
     "mean_gpus": 37.46, "peak_gpus": 55.0, "mean_wait_s": 18764.0, "p95_wait_s": 73656.0,
@@ -156,6 +157,61 @@ def test_each_dollar_at_a_price_that_nobody_gave_is_marked():
     )  # fmt: skip
     assert verdict_of(found) == "On 9 GPUs (assumed $900 a month), all tie."
     assert "assumed" not in verdict_of(study("compare", found.headline, today=TODAY | BILL))
+
+
+def bill(usd, **parameters):
+    """A bill of a log of two weeks, or of a part of it."""
+    results = {"usd_per_month": usd, "usd": usd / 2, "mean_gpus": 37.46, "cluster_gpus": 48}
+    period = {"begin": "2026-01-05T00:00:00Z", "end": "2026-01-20T00:00:00Z"}
+    made_study = study("bill", **results, **period)
+    return replace(made_study, contract=made_study.contract | {"parameters": parameters})
+
+
+ASSUMED = TODAY | BILL | {"price_is_assumed": True}
+
+
+def test_a_bill_at_given_prices_is_shown_before_one_at_an_assumed_price():
+    best = {"recommended": {"cost_usd": 9.0, "usd_per_month": 1310.0, "mean_jct_s": 60.0}}
+    found = key_figures(made.document(bill(65075.0), study("sweep", today=ASSUMED, **best)))
+    # The dollars of the sweep are not those of the bill, so they are not compared.
+    assert [(figure.name, figure.value, figure.detail) for figure in found[3:]] == [
+        ("Bill", "$65,100 a month", ""),
+        ("Option", "Rented GPUs", "assumed $1,310 a month, 60 s per job"),
+    ]
+
+
+def test_a_bill_is_shown_where_the_study_with_run_times_has_none():
+    document = made.document(study("characterize", today=TODAY), bill(65075.0))
+    assert [figure.name for figure in key_figures(document)] == [
+        "GPUs today", "Wait", "Run time", "Bill"
+    ]  # fmt: skip
+    size = {"cluster_gpus": None, "mean_gpus": 3.0, "peak_gpus": 5.0, "usd_per_month": 900.0}
+    document = made.document(study("characterize", today=TODAY), study("size", today=size))
+    assert key_figures(document)[-1] == KeyFigure("Bill", "$900 a month")
+
+
+def test_a_bill_at_the_rates_of_another_study_is_shown_with_them():
+    document = made.document(bill(35298.80), study("compare", today=TODAY | BILL))
+    assert key_figures(document)[-1] == KeyFigure(
+        "Bill", "$35,300 a month", "at $1.29 per GPU-hour"
+    )
+
+
+@pytest.mark.parametrize(
+    ("parameters", "figure"),
+    [
+        ({"months": "2026-01,2026-02"}, KeyFigure("Bill", "$32,500", "in 2026-01 and 2026-02")),
+        ({"period": {"from": "2026-01-05"}},
+         KeyFigure("Bill", "$32,500", "from 2026-01-05 to 2026-01-20")),
+        ({"cluster": "48"}, KeyFigure("Bill", "$65,000 a month", "for 48 GPUs, busy or not")),
+    ],
+)  # fmt: skip
+def test_the_bill_of_a_part_says_of_which(parameters, figure):
+    part = bill(65000.0, **parameters)
+    assert key_figures(made.document(part)) == [figure]
+    assert key_figures(made.document(part, study("compare", today=ASSUMED)))[-1] == figure
+    given = study("compare", today=TODAY | BILL)
+    assert key_figures(made.document(part, given))[-1].value == "$35,300 a month"
 
 
 @pytest.mark.parametrize("command", ["size", "pareto", "sweep", "whatif", "options", "simulate"])

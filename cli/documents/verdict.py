@@ -6,18 +6,25 @@ All of it comes from the answers and the JSON of the studies, so a reader finds 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TextIO
 
 from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, StudyResult
+from gpuplan.cli.documents.todays_figures import (
+    KeyFigure,
+    Results,
+    beside,
+    dollars,
+    today_of,
+    todays_figures,
+)
 from gpuplan.cli.formats.render import as_text
 from gpuplan.cli.formats.report import Column, Report, cells_table, table
-from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_usd
+from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
 from gpuplan.planner.speedup.law import ASSUMED_LAW
 
-Results = Mapping[str, Any]
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
 ALL = "all"
 """Name of the pool of a log whose GPUs have one type or none."""
@@ -35,37 +42,22 @@ KEPT = re.compile(r": (?:confirmed[;.]|its cost held )|^Today's commitments run 
 when it can apply."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFigure:
-    """One figure of the row that opens a document.
-
-    Attributes:
-        name: what it is.
-        value: the figure with its unit.
-        detail: what stands beside it; empty where nothing does.
-    """
-
-    name: str
-    value: str
-    detail: str = ""
-
-
 def key_figures(document: Document) -> list[KeyFigure]:
     """Return GPUs, wait, run time and bill of today, then what is recommended.
 
     Where no study may recommend, the options of all follow, each with its cost. Figures that no
     study has are left out.
     """
-    figures, today = _today(document), _today_of(document)
+    today = today_of(document)
     advice = [
         _marked(figure, study)
         for command, advise in ADVICE.items()
         for study in document.studies
         if study.command == command
-        if (figure := advise(study.results, today)) is not None
+        if (figure := advise(study.results, beside(study, today))) is not None
     ]
     chosen = [figure for figure in advice if figure.name == RECOMMENDED][:1]
-    return [*figures, *(chosen or advice)]
+    return [*todays_figures(document, today), *(chosen or advice)]
 
 
 def _marked(figure: KeyFigure, study: StudyResult) -> KeyFigure:
@@ -104,61 +96,6 @@ def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
     return [(study, text) for study, text in verdicts if text]
 
 
-def _today_of(document: Document) -> Results:
-    """Return today's figures, those with a bill first; empty where no study has any."""
-    every = [study.results.get("today") for study in document.studies]
-    shown = [today for today in every if isinstance(today, dict) and "mean_gpus" in today]
-    recorded = [today for today in shown if "mean_run_s" in today]
-    billed = [today for today in recorded if today.get("usd_per_month") is not None]
-    bills = [
-        _today_of_bill(study.results)
-        for study in document.studies
-        if study.command == "bill"
-        and study.results.get("usd_per_month") is not None
-        and not any(
-            study.contract["parameters"].get(key) for key in ("months", "period", "cluster")
-        )
-    ]
-    return next(iter([*billed, *recorded, *bills, *shown]), {})
-
-
-def _today_of_bill(results: Results) -> Results:
-    """Return the figures of today that a bill of the whole log has."""
-    keys = ("mean_gpus", "peak_gpus", "usd_per_month", "usd_per_gpu_h", "gpu_types")
-    return {key: results[key] for key in keys if key in results}
-
-
-def _today(document: Document) -> list[KeyFigure]:
-    today = _today_of(document)
-    if not today:
-        return []
-    peak = today.get("peak_gpus")
-    detail = "on average" if peak is None else f"on average, {show_number(peak)} at peak"
-    figures = [KeyFigure("GPUs today", show_number(today["mean_gpus"]), detail)]
-    if "mean_wait_s" not in today:  # a bill
-        pass
-    elif today["mean_wait_s"] is None:
-        figures.append(KeyFigure("Wait", "unknown", "the log has no waits"))
-    else:
-        p95 = today.get("p95_wait_s")
-        more = "" if p95 is None else f"mean; P95 {show_duration(p95)}"
-        figures.append(KeyFigure("Wait", show_duration(today["mean_wait_s"]), more))
-    if today.get("mean_run_s") is not None:
-        figures.append(KeyFigure("Run time", show_duration(today["mean_run_s"]), "mean"))
-    month = today.get("usd_per_month")
-    if month is not None:
-        price, is_assumed = today.get("usd_per_gpu_h"), today.get("price_is_assumed")
-        rates = {row.get("usd_per_gpu_h") for row in today.get("gpu_types") or ()}
-        each = "" if price is None else f"at {show_usd(price)} per GPU-hour"
-        if price is not None and len(rates) > 1:
-            each = f"{show_usd(price)} per GPU-hour on average"
-        if price is not None and is_assumed:
-            each = f"at an assumed {show_usd(price)} per GPU-hour: give --price or --contracts"
-        text = f"{_dollars(month)} a month"
-        figures.append(KeyFigure("Bill", f"assumed {text}" if is_assumed else text, each))
-    return figures
-
-
 def _advised(results: Results, *, is_alike: bool) -> str:
     """Return whether a study recommends, or names an option.
 
@@ -173,7 +110,7 @@ def _advised(results: Results, *, is_alike: bool) -> str:
 def _month_against_today(month: float, today: Results) -> str:
     """Return dollars a month beside today's bill."""
     now = today.get("usd_per_month")
-    return f"{_dollars(month)} a month" + ("" if now is None else f" (today {_dollars(now)})")
+    return f"{dollars(month)} a month" + ("" if now is None else f" (today {dollars(now)})")
 
 
 def _pareto(results: Results, today: Results) -> KeyFigure | None:
@@ -215,7 +152,7 @@ def _budget(point: Results) -> str:
     """Return what a budget rents on average, in the replay if there is one, as its time is."""
     replay = _replay(point)
     if "budget_usd_per_h" in point:  # several GPU types
-        return f"{_dollars(replay.get('rented_usd_per_h', point['budget_usd_per_h']))} an hour"
+        return f"{dollars(replay.get('rented_usd_per_h', point['budget_usd_per_h']))} an hour"
     return f"{show_number(replay.get('rented_gpus', point['budget_gpus']))} GPUs on average"
 
 
@@ -261,11 +198,11 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
     month = best.get("usd_per_month")
     cluster = results.get("today_cluster") or {}
     rates = [figures["usd_per_gpu_h"] for figures in (cluster, today) if "usd_per_gpu_h" in figures]
-    cost = _dollars(best["cost_usd"]) if month is None else _month_against_today(month, today)
+    cost = dollars(best["cost_usd"]) if month is None else _month_against_today(month, today)
     if (
         month is not None and len({round(rate, 6) for rate in rates if rate is not None}) > 1
     ):  # pools, or dates
-        cost = f"{_dollars(month)} a month at the pay-per-use prices of the end of the log"
+        cost = f"{dollars(month)} a month at the pay-per-use prices of the end of the log"
     pays = (results.get("verdict") or {}).get("serverless_pays")
     value = "Short jobs on serverless GPUs" if pays else "Rented GPUs"
     detail = f"{cost}, {show_duration(best['mean_jct_s'])} per job"
@@ -283,9 +220,9 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
     if month is not None:
         change = [_month_against_today(month, now if has_cluster else today)]
         if not has_cluster:
-            change[0] = f"{_dollars(month)} a month, busy or not"
+            change[0] = f"{dollars(month)} a month, busy or not"
             bill = today.get("usd_per_month")
-            change += [] if bill is None else [f"today's bill is {_dollars(bill)}"]
+            change += [] if bill is None else [f"today's bill is {dollars(bill)}"]
     pools = results.get("pools") or []
     if len(pools) == 1 and pools[0]["name"] != ALL:
         return _size_of_pool(pools[0], change, _advised(results, is_alike=has_cluster))
@@ -343,13 +280,6 @@ ADVICE: dict[str, Callable[[Results, Results], KeyFigure | None]] = {
 def _instead(today: Results) -> str:
     mean = today.get("mean_jct_s")
     return "" if mean is None else f" instead of {show_duration(mean)}"
-
-
-def _dollars(value: float) -> str:
-    """Return dollars, three digits of them from 1,000 on: cents would hide the answer."""
-    if value < 100:
-        return show_usd(value)
-    return f"${float(f'{value:.3g}') if value >= 1000 else value:,.0f}"
 
 
 def opening(document: Document, stream: TextIO) -> str:
