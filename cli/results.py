@@ -92,11 +92,13 @@ class ChangedBill:
     Attributes:
         study: its study; null where there is one only.
         by: what both bills are split by.
+        is_per_month: whether the dollars of the change are of a month: the logs differ in length.
         change: price, calendar, volume, mix and idle, by label and GPU type.
     """
 
     study: str | None
     by: str
+    is_per_month: bool
     change: ChangeResults
 
 

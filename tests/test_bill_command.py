@@ -92,7 +92,7 @@ def test_a_bill_of_a_period_leads_with_its_dollars(gpuplan, two_groups, tmp_path
     said = " ".join(out.split())
     assert (
         "2024-03-01 00:00 to 2024-03-01 04:00 cost $24.00, $6.00 less than 2024-03-01 05:00 to "
-        "2024-03-01 10:00 (-20.0%): length of the period -$6.00."
+        "2024-03-01 10:00 (-20.0%): days billed -$6.00."
     ) in said
     assert "ost is unchanged" not in said and "onthly bill" not in said
 

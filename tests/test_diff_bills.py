@@ -179,6 +179,65 @@ def test_bills_of_one_log_are_of_one_time_whenever_the_last_job_ends(gpuplan, lo
     assert change["volume_usd"] > 0
 
 
+def test_bills_of_logs_of_other_lengths_are_compared_by_the_month(gpuplan, tmp_path):
+    # Two hours on a T4 in 10 h are $1, or $73.05 a month; in 5.5 h $1 is $132.82 a month.
+    at = [datetime(2026, 3, 1, hour, tzinfo=UTC) for hour in (0, 9)]
+    jobs = {"submit_time": at, "group": ["a", "b"], "gpu_type": "T4", "num_gpus": 1.0}
+    log = tmp_path / "log.parquet"
+    pl.DataFrame(jobs | {"duration_s": 3600.0, "queue_s": 0.0}).write_parquet(log)
+    on_demand = BOOK[BOOK.rindex("[[price]]") :]
+    (tmp_path / "book.toml").write_text(on_demand)
+    long = bill(gpuplan, log, "long")
+    short = bill(gpuplan, log, "short", "--scale-interarrival", "0.5")
+    found, warnings, _ = diff(gpuplan, long, short, "--fail-if", "volume_usd > +$59", code=1)
+    (one,) = found["bills"]
+    change = one["change"]
+    assert one["is_per_month"]
+    assert (change["before_usd"], change["after_usd"]) == (73.05, 132.82)
+    assert (change["calendar_usd"], change["price_usd"], change["mix_usd"]) == (0, 0, 0)
+    assert change["volume_usd"] == pytest.approx(730.5 / 5.5 - 73.05)
+    assert warnings[0] == (
+        "the old log covers 10 h and costs $1.00, the new one 5.5 h and $1.00: the bills are "
+        "compared by the month"
+    )
+    _, out, _ = gpuplan("diff", long, short)
+    assert " ".join(out.split()).startswith(
+        "The new bill costs $132.82 a month, $59.77 more than the old bill (+81.8%): GPU-hours a "
+        "day +$59.77. Group a changed most (+$29.88)."
+    )
+    assert "in dollars a month" in out
+
+
+def test_idle_gpus_of_bills_of_a_month_are_those_of_its_bill(gpuplan, log):
+    paths = [
+        bill(gpuplan, log, f"x{factor}", "--scale-interarrival", factor, "--owned", "T4=3@0.2")
+        for factor in ("1", "0.5")
+    ]
+    change = diff(gpuplan, *paths)[0]["bills"][0]["change"]
+    old, new = (json.loads(path.read_text())["results"] for path in paths)
+    idle_usd = new["idle_usd_per_month"] - old["idle_usd_per_month"]
+    assert change["idle_usd"] == pytest.approx(idle_usd, abs=0.011)
+    assert change["usd"] == pytest.approx(new["usd_per_month"] - old["usd_per_month"], abs=0.011)
+
+
+def test_bills_of_the_same_dollars_name_no_change(gpuplan, log):
+    paths = [bill(gpuplan, log, "g"), bill(gpuplan, log, "h", "--seed", "1")]
+    document = json.loads(paths[1].read_text())
+    document["results"]["mean_gpus"] += 1  # something else changed
+    paths[1].write_text(json.dumps(document))
+    _, out, _ = gpuplan("diff", *paths)
+    text = " ".join(out.split())
+    assert "as much as the old bill. 1 of" in text and "changed most" not in text
+
+
+def test_the_headline_and_the_table_call_the_parts_of_a_change_alike(gpuplan, log):
+    _, out, _ = gpuplan("diff", *months(gpuplan, log))
+    headline, header = " ".join(out.split("What changed")[0].split()), out.split("What changed")[1]
+    for part in ("price", "days billed", "GPU-hours a day", "idle GPUs"):
+        assert f"{part} +$" in headline or f"{part} -$" in headline
+        assert part in header
+
+
 def test_bills_without_a_period_say_that_they_run_to_the_last_job(gpuplan, log):
     early = bill(gpuplan, log, "early", "--until", "2026-03-10")
     late = bill(gpuplan, log, "late", "--since", "2026-03-20", "--until", "2026-03-25")

@@ -1,8 +1,9 @@
 """Two bills, compared as a bill compares two months: price, calendar, volume, mix and idle.
 
 Compared are the periods that were asked for (`--months`, `--from`, `--to`). Without one, a bill
-runs to the end of its last job. Two of them that begin on one day are of one time; of logs of a
-month each, whose last jobs end later, the whole months are compared.
+runs to the end of its last job. Two of them that begin on one day are of one time, or compared by
+the month where one log is longer; of logs of a month each, whose last jobs end later, the whole
+months are compared.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
+from math import isclose
 from typing import Any
 
 import msgspec
 
+from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
 from gpuplan.analysis.base.words import listed
+from gpuplan.cli.formats.units import show_duration
+from gpuplan.planner.money.bill import BillCell, month_cells
 from gpuplan.planner.money.bill_results import BillUse, ChangeResults
 from gpuplan.planner.money.change import ComparedBill, change_results, used_cells
 from gpuplan.planner.requests.declaration import COST
@@ -25,6 +30,8 @@ ADDED_UP = ("groups", "groups.parts", "gpu_types", "gpu_types.markets")
 AMOUNTS = ("usd", "usd_per_month", "idle_usd", "idle_usd_per_month", "share", "jobs", "mean_gpus")
 HOURS = ("gpu_h", "idle_gpu_h")
 BILL = "bill"
+OTHER_WINDOW = 0.02
+"""Share by which two logs must differ in length for their totals not to be comparable."""
 OF_PERIOD = {
     "usd_per_month": ("", ""),
     "idle_usd_per_month": ("", ""),
@@ -42,11 +49,13 @@ class BillDiff:
     Attributes:
         by: what both are split by.
         change: price, calendar, volume, mix and idle.
+        is_per_month: whether its dollars are those of a month, as the logs differ in length.
         notes: what a reader should know of the periods.
     """
 
     by: str
     change: ChangeResults
+    is_per_month: bool
     notes: tuple[str, ...]
 
 
@@ -57,7 +66,7 @@ class _ComparedPart:
     name: str
     hours: float
     usd: float
-    uses: tuple[BillUse, ...]
+    cells: Sequence[BillCell]
 
 
 def is_added_up(study: Study, list_path: str) -> bool:
@@ -87,11 +96,19 @@ def bill_diff(old: Study, new: Study) -> BillDiff | None:
         return None
     notes: list[str] = []
     months = [_whole_months(side) for side in results]
-    is_of_one_time = False
+    is_of_one_time = is_per_month = False
     if all(_is_chosen(study) for study in (old, new)):
         sides = [_full_bill(side) for side in results]
     elif results[0]["begin"] == results[1]["begin"]:
-        sides, is_of_one_time = [_full_bill(side) for side in results], True
+        is_of_one_time, is_per_month = True, _differ_in_length(*results)
+        sides = [(_month_bill if is_per_month else _full_bill)(side) for side in results]
+        if is_per_month:
+            old_usd, new_usd = (f"${side['usd']:,.2f}" for side in results)
+            old_s, new_s = (show_duration(side["window_s"]) for side in results)
+            notes.append(
+                f"the old log covers {old_s} and costs {old_usd}, the new one {new_s} and "
+                f"{new_usd}: the bills are compared by the month"
+            )
     elif len(months[0]) == len(months[1]) > 0:
         sides = [_of_months(side, names) for side, names in zip(results, months, strict=True)]
         notes.append(
@@ -110,16 +127,22 @@ def bill_diff(old: Study, new: Study) -> BillDiff | None:
         sides = [replace(side, name=name) for side, name in zip(sides, names, strict=True)]
     hours = [Fraction(1)] * 2 if is_of_one_time else [Fraction(side.hours) for side in sides]
     before, after = (
-        ComparedBill(side.name, side.usd, length, used_cells(side.uses))
+        ComparedBill(side.name, side.usd, length, side.cells)
         for side, length in zip(sides, hours, strict=True)
     )
     by = str(old["results"]["by"]).partition(",")[0]
-    return BillDiff(by, change_results(before, after), tuple(notes))
+    return BillDiff(by, change_results(before, after), is_per_month, tuple(notes))
 
 
 def _is_chosen(study: Study) -> bool:
     parameters = study["parameters"]
     return bool(parameters.get("months") or parameters.get("period"))
+
+
+def _differ_in_length(old: Study, new: Study) -> bool:
+    """Return whether the dollars of two logs do not compare, as one of them is longer."""
+    lengths = old["window_s"], new["window_s"]
+    return not isclose(*lengths, rel_tol=OTHER_WINDOW)
 
 
 def _uses(results: Study) -> tuple[BillUse, ...]:
@@ -137,7 +160,17 @@ def _full_bill(results: Study) -> _ComparedPart:
             last, form = end, "%Y-%m-%d %H:%M"
         name = f"{begin:{form}} to {last:{form}}"
     hours = sum(month["hours"] for month in months)
-    return _ComparedPart(name, hours, results["usd"], _uses(results))
+    return _ComparedPart(name, hours, results["usd"], used_cells(_uses(results)))
+
+
+def _month_bill(results: Study) -> _ComparedPart:
+    """Return the bill of a month of a log, as its ``usd_per_month`` is."""
+    part = _full_bill(results)
+    use, pool_months = (
+        Fraction(MONTH_H) / Fraction(hours) for hours in (results["window_s"] / HOUR_S, part.hours)
+    )
+    cells = tuple(month_cells(part.cells, use, pool_months))
+    return replace(part, usd=results["usd_per_month"], cells=cells)
 
 
 def _whole_months(results: Study) -> list[str]:
@@ -153,5 +186,5 @@ def _of_months(results: Study, names: Sequence[str]) -> _ComparedPart:
         name=listed(names, len(names)),
         hours=sum(month["hours"] for month in months),
         usd=round(sum(month["usd"] for month in months), 2),
-        uses=tuple(use for use in _uses(results) if use.month in names),
+        cells=used_cells(use for use in _uses(results) if use.month in names),
     )

@@ -11,7 +11,7 @@ from typing import Any
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.cli.diff.bills import BILL, OF_PERIOD, are_alike
+from gpuplan.cli.diff.bills import BILL, OF_PERIOD, OTHER_WINDOW, are_alike
 from gpuplan.cli.diff.changes import NOISE, Change, DocumentDiff
 from gpuplan.cli.diff.gates import MANY, signed_share
 from gpuplan.cli.diff.read import other_logs
@@ -32,8 +32,6 @@ from gpuplan.planner.requests.declaration import COST, JCT, WORKLOAD, declaratio
 
 WINDOWS = ("window_s", "today.window_s")
 """Fields that say how long a log covers."""
-OTHER_WINDOW = 0.02
-"""Share by which two logs must differ in length for their totals not to be comparable."""
 MOST_SHOWN = 20
 """Rows without ``--full``."""
 
@@ -85,7 +83,7 @@ def report_of(
                 answers=tuple(comparison.answers),
                 asked=tuple(comparison.asked),
                 bills=tuple(
-                    ChangedBill(study or None, bill.by, bill.change)
+                    ChangedBill(study or None, bill.by, bill.is_per_month, bill.change)
                     for study, bill in comparison.bills.items()
                 ),
                 only=tuple(comparison.only),
@@ -116,7 +114,10 @@ def _is_bill(comparison: DocumentDiff) -> bool:
 
 def _bill_tables(comparison: DocumentDiff) -> tuple[Table, ...]:
     """Return what changed between two bills, a table for each study."""
-    return tuple(change_table(bill.change, bill.by) for bill in comparison.bills.values())
+    return tuple(
+        change_table(bill.change, bill.by, is_per_month=bill.is_per_month)
+        for bill in comparison.bills.values()
+    )
 
 
 def _other_windows(comparison: DocumentDiff) -> list[str]:
@@ -146,7 +147,8 @@ def headline_of(
     moves, same_as = [], []
     for study, bill in comparison.bills.items():
         where = f"{study}: " if study else ""
-        moves.append(where + change_headline(bill.change, bill.by).rstrip("."))
+        text = change_headline(bill.change, bill.by, is_per_month=bill.is_per_month)
+        moves.append(where + text.rstrip("."))
     splits = _other_splits(comparison)
     moves += splits
     order = (COST, WORKLOAD, JCT) if splits else (WORKLOAD, COST, JCT)
@@ -229,7 +231,8 @@ def _subject(comparison: DocumentDiff, change: Change) -> tuple[str, str]:
     """Return the subject of a number and its name there; nothing where it is none that matters."""
     studies = [side.studies[change.study] for side in (comparison.old, comparison.new)]
     command = studies[0]["command"]
-    if change.study in comparison.bills and change.path in OF_PERIOD:
+    bill = comparison.bills.get(change.study)
+    if bill is not None and not bill.is_per_month and change.path in OF_PERIOD:
         return OF_PERIOD[change.path]
     declared = declaration_of(command)
     return ("", "") if declared is None else declared.compared.get(change.path, ("", ""))

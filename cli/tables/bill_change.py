@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from gpuplan.planner.money.bill_results import ChangeResults
 
 
-def change_table(change: ChangeResults, by: str) -> Table:
+PARTS = {
+    "price": "price", "calendar": "days billed", "volume": "GPU-hours a day", "mix": "mix",
+}  # fmt: skip
+"""Parts of a change of what GPUs in use cost, and what people call them."""
+IDLE = "idle GPUs"
+
+
+def change_table(change: ChangeResults, by: str, *, is_per_month: bool = False) -> Table:
     """Return what changed between two months, by label, the greatest change first."""
     rows = [
         fields_of(row) | {"what": "new" if row.new else "gone" if row.gone else ""}
@@ -27,20 +34,15 @@ def change_table(change: ChangeResults, by: str) -> Table:
     between = {"name": f"between {by}s", "volume_usd": change.between_groups_usd}
     between["mix_usd"] = -change.between_groups_usd
     use = fields_of(change) | {"name": "all use", "usd": change.use_usd}
-    idle = {"name": "idle", "usd": change.idle_usd}
+    idle = {"name": IDLE, "usd": change.idle_usd}
     total = {"name": TOTAL, "usd": change.usd}
     money = [
         Column(f"{key}_usd" if key else "usd", words, show_change_usd)
-        for key, words in (
-            ("", "change"),
-            ("price", "price"),
-            ("calendar", "calendar"),
-            ("volume", "volume"),
-            ("mix", "mix"),
-        )
+        for key, words in {"": "change", **PARTS}.items()
     ]
     return table(
-        f"What changed from {change.before} to {change.after}",
+        f"What changed from {change.before} to {change.after}"
+        + (", in dollars a month" if is_per_month else ""),
         [*rows, between, use, idle, total],
         {"name": by, "what": "new or gone" if any(row["what"] for row in rows) else ""},
         *money,
@@ -51,11 +53,20 @@ def show_change_usd(usd: float | None) -> str:
     """Return a change of dollars with its sign."""
     if usd is None:
         return "-"
-    return f"{'-' if usd < -0.005 else '+'}${abs(usd):,.2f}" if abs(usd) >= 0.005 else "$0.00"
+    return f"{'-' if usd < 0 else '+'}${abs(usd):,.2f}" if _is_told(usd) else "$0.00"
+
+
+def _is_told(usd: float) -> bool:
+    """Return whether a change is at least half a cent."""
+    return abs(usd) >= 0.005
 
 
 def change_headline(
-    change: ChangeResults, by: str, billed_days: Mapping[str, str] | None = None
+    change: ChangeResults,
+    by: str,
+    billed_days: Mapping[str, str] | None = None,
+    *,
+    is_per_month: bool = False,
 ) -> str:
     """Return by how much the bill changed, why, and whose it is.
 
@@ -63,6 +74,7 @@ def change_headline(
         change: between two periods.
         by: what the bill is split by.
         billed_days: month -> how much of it is billed, in words; empty for a whole one.
+        is_per_month: whether its dollars are of a month, not of two periods.
     """
     days_of = billed_days or {}
     before, after = (
@@ -70,27 +82,22 @@ def change_headline(
         for name in (change.before, change.after)
     )
     growth = f" ({change.usd / change.before_usd:+.1%})" if change.before_usd else ""
-    is_of_months = len(change.before) == len(change.after) == len("2026-03")
-    length = "days in the month" if is_of_months else "length of the period"
-    length = "days billed" if any(days_of.values()) else length
-    word = "more" if change.usd >= 0 else "less"
-    parts = {
-        "prices": change.price_usd,
-        length: change.calendar_usd,
-        "GPU-hours": change.volume_usd,
-        "mix": change.mix_usd,
-        "idle GPUs": change.idle_usd,
-    }
+    parts = {name: getattr(change, f"{part}_usd") for part, name in PARTS.items()}
+    parts[IDLE] = change.idle_usd
     largest = sorted(parts, key=lambda name: -abs(parts[name]))
     why = ", ".join(
-        f"{name} {show_change_usd(parts[name])}" for name in largest if abs(parts[name]) >= 0.005
+        f"{name} {show_change_usd(parts[name])}" for name in largest if _is_told(parts[name])
     )
-    text = (
-        f"{after} cost ${change.after_usd:,.2f}, ${abs(change.usd):,.2f} {word} than "
-        f"{before}{growth}: {why}."
-    )
+    verb, a_month = ("costs", " a month") if is_per_month else ("cost", "")
+    text = f"{after} {verb} ${change.after_usd:,.2f}{a_month}, "
+    if _is_told(change.usd):
+        more = "more" if change.usd > 0 else "less"
+        text += f"${abs(change.usd):,.2f} {more} than {before}{growth}"
+    else:
+        text += f"as much as {before}"
+    text += f": {why}." if why else "."
     top = change.groups[0] if change.groups else None
-    if top is not None and len(change.groups) > 1:
+    if top is not None and len(change.groups) > 1 and _is_told(top.usd):
         text += f" {by.capitalize()} {top.name} changed most ({show_change_usd(top.usd)})."
     for word, usd, names in (
         ("New", change.new_usd, [row.name for row in change.groups if row.new]),

@@ -8,7 +8,7 @@ cells up, so that all tables of a bill agree.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
@@ -134,7 +134,16 @@ def month_usd(
         pool_months: the same of GPUs owned and committed, which are paid for in the period.
     """
     usd: dict[tuple[str, str, bool], Fraction] = defaultdict(Fraction)
-    for gpu_type, of_type in grouped(cells, lambda cell: cell.gpu_type).items():
+    for cell in month_cells(cells, use, pool_months):
+        usd[cell.name, cell.gpu_type, cell.is_idle] += cell.usd
+    return dict(usd)
+
+
+def month_cells(
+    cells: Sequence[BillCell], use: Fraction, pool_months: Fraction
+) -> Iterator[BillCell]:
+    """Yield the cells of a month, without cents; arguments as those of `month_usd`."""
+    for of_type in grouped(cells, lambda cell: cell.gpu_type).values():
         idle_usd = total_usd([cell for cell in of_type if cell.is_idle])
         in_pools = [cell for cell in of_type if cell.market in POOLS and not cell.is_idle]
         pool_usd = total_usd(in_pools)
@@ -142,8 +151,7 @@ def month_usd(
         of_idle = idle_month / idle_usd if idle_usd else Fraction(0)
         for cell in of_type:
             factor = of_idle if cell.is_idle else use
-            usd[cell.name, gpu_type, cell.is_idle] += cell.usd * factor
-    return dict(usd)
+            yield replace(cell, gpu_h=cell.gpu_h * factor, usd=cell.usd * factor, cents=0)
 
 
 def grouped(cells: Sequence[BillCell], key: Callable[[BillCell], Key]) -> dict[Key, list[BillCell]]:
