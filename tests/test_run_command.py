@@ -216,11 +216,29 @@ def test_a_study_that_cannot_be_done_is_named_by_its_line(gpuplan, plan):
     code, out, err = gpuplan("run", plan, "--set", "workload.where=num_gpu > 1")
     assert (code, out) == (2, "")
     assert "error: --set workload.where=num_gpu > 1: --where 'num_gpu > 1'" in err
-    code, out, err = gpuplan("run", plan, "--set", "study.pareto.budget=0.1x")
-    assert ((code, out) == (4, "") and f"{plan}:" in err) or "--set study.pareto.budget" in err
+    assert gpuplan("run", plan, "--set", "study.pareto.budget=0.1x")[0] == 4
     synth = 'workload.synth={preset="no", jobs=3}'
     code, _, err = gpuplan("run", plan, "--set", synth)
     assert code == 2 and "--preset no: expected one of" in err
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize("command", ["run", "report"])
+def test_studies_that_can_be_made_are_written_without_one_that_cannot(gpuplan, log, command):
+    text = log.read_text().replace("[study.char", "[study.forecast]\nspend = true\n[study.char")
+    fail_if = '["forecast.months_ahead.usd > $9", "characterize.jobs > 3"]'
+    log.write_text(f"{text}[prices]\nprice = 1\n[gates]\nfail_if = {fail_if}\n")
+    folder = log.parent / "made"
+    code, out, err = gpuplan(command, log, "-o", folder)
+    assert code == 3 and "20 jobs" in out  # that of the study, not of the gates
+    why = f"{log}:5: jobs.csv: no whole calendar month in the log, which --spend needs"
+    assert f"error: {why}\n  next: " in err and err.count("no whole calendar month") == 1
+    assert "error: gate tripped: characterize.jobs > 3" in err
+    assert err.rstrip().endswith("error: the documents have been written without forecast")
+    document = json.loads((folder / "report.json").read_text())
+    assert [study["name"] for study in document["studies"]] == ["characterize"]
+    assert document["warnings"][0].startswith(f"without forecast: {why}")
+    assert [gate["state"] for gate in document["gates"]] == ["unchecked", "failed"]
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -258,8 +258,9 @@ def judge_since(
     Raises:
         InputError: a study of the baseline is of another command than here.
     """
+    failed = [*document.failed]
     if baseline is None:
-        return judge_all(document.studies, conditions)
+        return judge_all(document.studies, conditions, failed)
     written = json.loads(as_json(document))
     studies = {study["name"]: study for study in written["studies"]}
     now = Version(Path("this report"), "", "report", studies, written["gpuplan_version"])
@@ -271,6 +272,6 @@ def judge_since(
         for gate in (
             check_changes(changes, [text])
             if parse_condition(text).is_signed
-            else judge_all(document.studies, [text])
+            else judge_all(document.studies, [text], failed)
         )
     )

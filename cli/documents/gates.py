@@ -15,20 +15,51 @@ import time
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+from gpuplan.analysis.base.errors import GpuplanError
+from gpuplan.analysis.base.words import listed
 from gpuplan.cli.app import messages
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.documents.view import STATES
 from gpuplan.cli.documents.write import TEXTS
 from gpuplan.cli.formats import escape
 from gpuplan.cli.formats.render import pipe_table
-from gpuplan.cli.gates.gates import GateResult, check_all, raise_tripped
+from gpuplan.cli.gates.gates import NEXT_ERROR, GateResult, check_all, raise_tripped
+
+WRITTEN, PRINTED = "the documents have been written", "the result has been printed"
 
 
-def judge_all(studies: Sequence[StudyResult], conditions: Sequence[str]) -> tuple[GateResult, ...]:
-    """Return what comes of each condition; raises nothing, so that documents can tell it."""
-    return tuple(check_all({study.name: study.results for study in studies}, conditions))
+class StudiesFailed(GpuplanError):
+    """Studies could not be made; the program ends as for the first alone."""
+
+    def __init__(self, problems: Sequence[GpuplanError], written: str) -> None:
+        """Take what went wrong, the studies first, and what there is anyway."""
+        super().__init__(NEXT_ERROR.join([*dict.fromkeys(map(str, problems)), written]))
+        self.exit_code = problems[0].exit_code
+
+
+def judge_all(
+    studies: Sequence[StudyResult], conditions: Sequence[str], missing: Sequence[str] = ()
+) -> tuple[GateResult, ...]:
+    """Return what comes of each condition; raises nothing, so that documents can tell it.
+
+    Args:
+        studies: that were made.
+        conditions: as given.
+        missing: studies that could not be made, of which no condition can be checked.
+    """
+    gates = check_all({study.name: study.results for study in studies}, conditions)
+    return tuple(_of_missing(gate, missing) if gate.state == "error" else gate for gate in gates)
+
+
+def _of_missing(gate: GateResult, missing: Sequence[str]) -> GateResult:
+    """Return a gate without a field as one that is not checked, where its study is missing."""
+    study = next((name for name in missing if gate.condition.strip().startswith(f"{name}.")), None)
+    if study is None:
+        return gate
+    return replace(gate, path=study, detail=f"the study {study} could not be made")
 
 
 def raise_failed(gates: Sequence[GateResult], *, is_written: bool = True) -> None:
@@ -38,14 +69,27 @@ def raise_failed(gates: Sequence[GateResult], *, is_written: bool = True) -> Non
         GateFailed: a condition holds.
         UsageError: a condition names no field; the message also names those that hold.
     """
-    written = "the documents have been written" if is_written else "the result has been printed"
-    raise_tripped(gates, written=written, given_as="gate")
+    raise_tripped(gates, written=WRITTEN if is_written else PRINTED, given_as="gate")
 
 
 def conclude(document: Document, *, is_written: bool = True) -> None:
-    """Tell the CI service of the gates, if there is one; then end the program as they say."""
+    """Tell the CI service of the gates, if there is one; then end the program as they say.
+
+    Raises:
+        GateFailed, UsageError: as `raise_failed`.
+        StudiesFailed: studies could not be made; the message has the gates too.
+    """
     announce(document.gates, lambda: TEXTS["md"](document))
-    raise_failed(document.gates, is_written=is_written)
+    problems = [*document.failed.values()]
+    try:
+        raise_failed(document.gates, is_written=is_written)
+    except GpuplanError as error:
+        if not problems:
+            raise
+        problems.append(error)
+    if problems:
+        written = WRITTEN if is_written else PRINTED
+        raise StudiesFailed(problems, f"{written} without {listed([*document.failed])}")
 
 
 MOST_SUMMARY_BYTES = 1 << 20

@@ -7,8 +7,8 @@ its text it gives the same documents, byte for byte.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,6 +18,7 @@ from gpuplan.cli.documents.pictures import Picture, pictures_of
 from gpuplan.cli.formats.render import as_json, is_numeric, people_columns, plain
 
 if TYPE_CHECKING:
+    from gpuplan.analysis.base.errors import GpuplanError
     from gpuplan.cli.formats.report import Report, Table
     from gpuplan.cli.gates.gates import GateResult
 
@@ -110,6 +111,8 @@ class Document:
         gates: shown first.
         time: when it was made, as ISO 8601, if it is shown.
         notes: what the reader must know of the whole, as which study could not be made.
+        failed: study that could not be made -> why, where the program ends with that once
+            everything is written.
     """
 
     title: str
@@ -117,6 +120,7 @@ class Document:
     gates: tuple[GateResult, ...] = ()
     time: str | None = None
     notes: tuple[str, ...] = ()
+    failed: Mapping[str, GpuplanError] = field(default_factory=dict)
 
     @property
     def inputs(self) -> list[dict[str, Any]]:

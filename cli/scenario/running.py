@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, chdir
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, chdir, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuplan.analysis.base.errors import GpuplanError, OutputError
+from gpuplan.analysis.base.errors import GpuplanError, OutOfMemoryError, OutputError
 from gpuplan.analysis.base.option import declared_options
 from gpuplan.analysis.storage.cache import Cache, hashes_of, key_of, open_cache
 from gpuplan.analysis.storage.files import sha256_of
@@ -34,13 +34,24 @@ class _Trace:
         path: where it is.
         sha256: of its bytes.
         name: what documents call it.
+        log: what the user calls it: the log that it is made of.
         warnings: what was said when it was made.
     """
 
     path: Path
     sha256: str
     name: str
+    log: str
     warnings: tuple[str, ...] = ()
+
+    @contextmanager
+    def named_in_errors(self) -> Iterator[None]:
+        """Name the log in what is raised inside, in place of the trace in the cache."""
+        try:
+            yield
+        except GpuplanError as error:
+            error.args = (self.named(str(error).replace(str(self.path), self.log)),)
+            raise
 
     def named(self, text: str, write: Callable[[str], str] = str) -> str:
         """Return a text that calls the trace, and files beside it, by its name.
@@ -66,7 +77,7 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
         time: when the document is made; None to leave it out.
 
     Raises:
-        GpuplanError: a study cannot be done; the message names it.
+        GpuplanError: no study can be done; the message names the first.
     """
     with chdir(scenario.folder), ExitStack() as until_done:
         trace = _existing_trace(scenario.workload, cache)
@@ -79,15 +90,20 @@ def run_scenario(scenario: Scenario, cache: Cache, *, time: str | None = None) -
         for warning in (*scenario.warnings, *scenario.notes, *making):
             messages.warn(warning)
         results, missing = _results(scenario.studies, trace, cache)
+    notes = {name: f"without {name}: {' '.join(str(why).split())}" for name, why in missing.items()}
+    failed = {name: why for name, why in missing.items() if not _lacks_prices(why)}
+    for name in missing.keys() - failed.keys():
+        messages.warn(notes[name])
     return Document(
         title=scenario.title,
         studies=results,
         gates=(
-            *judge_all(results, scenario.gates),
-            *warnings_only(judge_all(results, scenario.warning_gates)),
+            *judge_all(results, scenario.gates, [*missing]),
+            *warnings_only(judge_all(results, scenario.warning_gates, [*missing])),
         ),
         time=time,
-        notes=(*scenario.notes, *missing, *(trace.named(warning) for warning in making)),
+        notes=(*scenario.notes, *notes.values(), *(trace.named(warning) for warning in making)),
+        failed=failed,
     )
 
 
@@ -104,17 +120,18 @@ def planned(scenario: Scenario, cache: Cache) -> list[tuple[DeclaredStudy, bool]
 def _existing_trace(workload: DeclaredWorkload, cache: Cache) -> _Trace | None:
     """Return the trace if it is there; None where it must be made."""
     if not (workload.command or workload.trace):  # no study takes one
-        return _Trace(Path(), "", "")
+        return _Trace(Path(), "", "", "")
     if not workload.command:
         path = Path(workload.trace)
-        return _Trace(path, sha256_of(path), workload.trace)
+        return _Trace(path, sha256_of(path), workload.trace, workload.log)
     key = _trace_key(workload)
     path, text = cache.path("traces", f"{key}.parquet"), cache.read("traces", key)
     if text is None or not os.path.isfile(path):
         return None
     try:
         kept = json.loads(text)
-        made = _Trace(path, kept["sha256"], workload.trace, tuple(kept["warnings"]))
+        sha256, warnings = kept["sha256"], tuple(kept["warnings"])
+        made = _Trace(path, sha256, workload.trace, workload.log, warnings)
         return made if sha256_of(path) == made.sha256 else None
     except (OSError, ValueError, LookupError, TypeError):  # damaged, or not ours to read
         return None
@@ -140,7 +157,7 @@ def _made(workload: DeclaredWorkload, cache: Cache) -> _Trace:
     with workload.places.located():
         sources = {"sources": workload.files} if workload.files else {}
         report = run_study(workload.command, workload.options, **sources, output=path)
-    made = _Trace(path, sha256_of(path), workload.trace, report.warnings)
+    made = _Trace(path, sha256_of(path), workload.trace, workload.log, report.warnings)
     cache.keep("traces", key, json.dumps({"sha256": made.sha256, "warnings": made.warnings}))
     return made
 
@@ -159,23 +176,27 @@ def _trace_key(workload: DeclaredWorkload) -> str:
 
 def _results(
     studies: Sequence[DeclaredStudy], trace: _Trace, cache: Cache
-) -> tuple[tuple[StudyResult, ...], tuple[str, ...]]:
-    """Return the results, and why others are missing: for want of serverless prices alone.
+) -> tuple[tuple[StudyResult, ...], dict[str, GpuplanError]]:
+    """Return the results, and by study why others are missing.
 
-    Raises `GpuplanError` for anything else, and where no study has a result.
+    Raises `GpuplanError` where no study has a result, and where disk or memory is full.
     """
-    results, notes = list[StudyResult](), list[str]()
+    results, missing = list[StudyResult](), dict[str, GpuplanError]()
     for study in studies:
         try:
             results.append(_result(study, trace, cache))
         except GpuplanError as error:
-            lacks_prices = isinstance(error.__cause__ or error, NoServerlessPrice)
-            if not lacks_prices or len(studies) == len(notes) + 1:
+            if isinstance(error.__cause__ or error, OutputError | OutOfMemoryError):
                 raise
-            notes.append(f"without {study.name}: {' '.join(str(error).split())}")
-    for note in notes:
-        messages.warn(note)
-    return tuple(results), tuple(notes)
+            missing[study.name] = error
+    if missing and not results:
+        raise min(missing.values(), key=_lacks_prices)
+    return tuple(results), missing
+
+
+def _lacks_prices(error: GpuplanError) -> bool:
+    """Return whether a study is missing for want of serverless prices alone, which is no error."""
+    return isinstance(error.__cause__ or error, NoServerlessPrice)
 
 
 def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
@@ -186,7 +207,7 @@ def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
         messages.note(f"{study.name}: from the cache")
     else:
         messages.note(f"{study.name}: gpuplan {study.command}")
-        with study.places.located():
+        with study.places.located(), trace.named_in_errors():
             report = run_study(study.command, study.options, trace=trace.path)
         result = result_of(study.name, study.arguments, report)
         text = trace.named(result.to_text(), _inside_json)

@@ -85,6 +85,11 @@ class DeclaredWorkload:
     places: KeyPlaces
 
     @property
+    def log(self) -> str:
+        """What the user calls the jobs: the log or the trace, or of several logs the trace."""
+        return self.files[0] if len(self.files) == 1 else self.trace
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The files and options as they are written on a command line."""
         return (*self.files, *words_of(self.options))
