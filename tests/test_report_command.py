@@ -117,6 +117,19 @@ def test_each_study_has_its_options_and_all_have_the_jobs(gpuplan, trace, tmp_pa
     assert contract["studies"][1]["arguments"][0] == str(trace)
 
 
+def test_a_study_of_the_log_as_recorded_says_so_beside_scaled_ones(gpuplan, trace, tmp_path):
+    import polars as pl
+
+    pl.read_parquet(trace).with_columns(queue_s=pl.lit(60.0)).write_parquet(tmp_path / "w.parquet")
+    words = ("--study", "waits", "--study", "characterize", "--scale-interarrival", "0.5")
+    code, _, err = gpuplan(
+        "report", tmp_path / "w.parquet", "-o", tmp_path, *words, "--formats", "json"
+    )
+    note = "waits uses the log as recorded, without scale_interarrival"
+    assert code == 0 and f"warning: {note}" in err
+    assert json.loads((tmp_path / "report.json").read_text())["warnings"] == [note]
+
+
 def test_gates_are_told_everywhere_before_the_program_ends(gpuplan, trace, tmp_path):
     folder = tmp_path / "r"
     code, out, err = gpuplan(

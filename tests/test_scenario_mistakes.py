@@ -140,6 +140,15 @@ def test_a_mistake_in_an_override_is_told_as_that(folder):
     assert mistakes(folder, text, "x.y=3")[0].startswith("--set x.y=3: no key 'x'")
 
 
+def test_a_study_of_the_log_as_recorded_says_so_beside_scaled_ones(folder):
+    trace = "[workload]\ntrace = 'trace.parquet'\n"
+    studies = "[study.characterize]\n[study.waits]\n"
+    assert load(folder, f"{trace}scale_interarrival = 0.8\nsample = 9\n{studies}").notes == (
+        "study waits: waits uses the log as recorded, without scale_interarrival of [workload]",
+    )
+    assert load(folder, f"{trace}scale_interarrival = 1.0\n{studies}").notes == ()
+
+
 def test_what_no_study_takes_is_a_warning(folder):
     text = "[workload]\ntrace = 'trace.parquet'\n[speedups]\nspeedup = 'power:0.8'\n[study.sweep]"
     assert load(folder, text).warnings == (

@@ -29,7 +29,7 @@ from gpuplan.cli.documents.assemble import (
 )
 from gpuplan.cli.documents.emit import write_stdout
 from gpuplan.cli.documents.gates import conclude
-from gpuplan.cli.documents.studies import given_options, words_of
+from gpuplan.cli.documents.studies import given_options, left_out, takes_trace, words_of
 from gpuplan.cli.documents.study import Document
 from gpuplan.cli.documents.verdict import opening
 from gpuplan.cli.documents.view import titles, usual_for
@@ -238,8 +238,16 @@ def _of_trace(
         results, notes = run_all(
             trace, options, needed=needed, is_usual=not names, of_use=of_use_options, draws=draws
         )
+        left = [
+            note
+            for study in results
+            if takes_trace(study.command, options.get(study.command, ()))
+            for note in left_out(study.command, shared)
+        ]
+        for note in left:
+            messages.warn(note)
         name = "standard input" if trace == STANDARD_INPUT else trace.stem
-        return Document(f"GPU workload report: {name}", results, notes=notes)
+        return Document(f"GPU workload report: {name}", results, notes=(*notes, *left))
 
     named = [
         word for name, chosen in options.items() for word in words_of(given_options(name, chosen))

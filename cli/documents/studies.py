@@ -24,6 +24,12 @@ from gpuplan.planner.requests.settings import removed_hint
 
 NOT_HERE = frozenset({"help", "output", "save_model", "export"})
 """Where a result goes is for the document to say, not for a study in it."""
+CHOICES = {
+    ("from", "to"): "takes no period and uses the whole log",
+    ("where", "since", "until", "sample"): "uses all jobs of the log",
+    ("scale_duration", "scale_interarrival"): "uses the log as recorded",
+}
+"""Options that choose and scale jobs, and what a study uses that does not take them."""
 SPEND = "spend"
 """What people call ``forecast --spend`` as a study."""
 
@@ -144,6 +150,19 @@ def takes_trace(command: str, keys: Collection[str]) -> bool:
     """Return whether a study with these options, by key, reads a trace."""
     other = _study_command(command).declaration.instead_of_trace
     return not other or other not in keys
+
+
+def left_out(command: str, given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which choices of jobs that are given for all a study does not take.
+
+    Args:
+        command: of the study.
+        given: what is given for all, by key.
+    """
+    for keys, instead in CHOICES.items():
+        chosen = [key for key in keys if given.get(key, 1) not in (1, False)]
+        if left := [key for key in chosen if key not in study_options(command)]:
+            yield f"{command} {instead}, without {' and '.join(left)}"
 
 
 def keys_of(options: Iterable[GivenOption]) -> list[str]:

@@ -19,6 +19,7 @@ from gpuplan.cli.documents.studies import (
     GivenOption,
     check_study,
     given_options,
+    left_out,
     study_options,
     takes_trace,
 )
@@ -194,12 +195,9 @@ class _Loader:
                 continue
             study = self.study(name, command, options, common)
             studies.append(study)
-            period = [key for key in ("from", "to") if key in sections["workload"]]
-            if period and study.takes_trace and not study_options(command).keys() & {*period}:
-                self.notes.append(
-                    f"study {name}: {command} takes no period and uses the whole log, without "
-                    f"{' and '.join(period)} of [workload]"
-                )
+            if study.takes_trace:
+                left = left_out(command, sections["workload"])
+                self.notes += (f"study {name}: {note} of [workload]" for note in left)
             for option in common.options_of(command, options):
                 unused.pop(option, None)
             trace = workload.trace or "trace.parquet"
