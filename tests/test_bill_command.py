@@ -177,6 +177,16 @@ def test_the_columns_of_a_month_are_of_that_month(gpuplan, two_months):
     assert seen(april) == (2, {"a": 2}, 2, running)
 
 
+def test_the_table_of_types_names_the_months_that_it_adds(gpuplan, two_months):
+    for months, title in (
+        ("2024-03", "By GPU type in March 2024"),
+        # The log ends on 2 April.
+        ("2024-03,2024-04", "By GPU type in March 2024 and April 2024 (1 of 30 days), together"),
+    ):
+        _, out, _ = gpuplan("bill", two_months, "--price", "1", "--months", months, "--full")
+        assert title in out.split("\n")
+
+
 def test_the_headline_says_what_the_dollars_are_for(gpuplan, two_months, tmp_path):
     pools = book(tmp_path, owned("A100", 3), price("A100", 2))
     _, out, err = gpuplan("bill", two_months, "--contracts", pools, "--months", "2024-03")

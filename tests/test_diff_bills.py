@@ -103,6 +103,17 @@ def test_two_bills_change_as_two_months_of_one_bill_do(gpuplan, log, words):
     assert change["after_usd"] - change["before_usd"] == pytest.approx(change["usd"], abs=0.011)
 
 
+def test_idle_gpus_of_a_longer_month_are_told_by_the_day_too(gpuplan, log):
+    # March has 31 days, April 30; both pay for 2 owned A100, which a group uses more in April.
+    march, april = (json.loads(path.read_text())["results"] for path in months(gpuplan, log))
+    share = (april["idle_usd"] / 30) / (march["idle_usd"] / 31) - 1
+    found, _, _ = diff(gpuplan, *(log.with_name(f"2026-0{month}.json") for month in (3, 4)))
+    change = found["bills"][0]["change"]
+    assert change["idle_per_day_change_share"] == pytest.approx(share, abs=1e-4)
+    _, out, _ = gpuplan("diff", *(log.with_name(f"2026-0{month}.json") for month in (3, 4)))
+    assert f"({share:+.1%} a day)" in out
+
+
 def test_new_and_gone_labels_have_their_dollars(gpuplan, log):
     paths = months(gpuplan, log)
     found, _, _ = diff(gpuplan, *paths)

@@ -34,7 +34,7 @@ def change_table(change: ChangeResults, by: str, *, is_per_month: bool = False) 
     between = {"name": f"between {by}s", "volume_usd": change.between_groups_usd}
     between["mix_usd"] = -change.between_groups_usd
     use = fields_of(change) | {"name": "all use", "usd": change.use_usd}
-    idle = {"name": IDLE, "usd": change.idle_usd}
+    idle = {"name": f"{IDLE}{_idle_per_day(change)}", "usd": change.idle_usd}
     total = {"name": TOTAL, "usd": change.usd}
     money = [
         Column(f"{key}_usd" if key else "usd", words, show_change_usd)
@@ -59,6 +59,12 @@ def show_change_usd(usd: float | None) -> str:
 def _is_told(usd: float) -> bool:
     """Return whether a change is at least half a cent."""
     return abs(usd) >= 0.005
+
+
+def _idle_per_day(change: ChangeResults) -> str:
+    """Return the change of idle dollars a day, in brackets, where the periods differ in length."""
+    share = change.idle_per_day_change_share
+    return f" ({share:+.1%} a day)" if change.calendar_usd and share is not None else ""
 
 
 def change_headline(
@@ -86,7 +92,9 @@ def change_headline(
     parts[IDLE] = change.idle_usd
     largest = sorted(parts, key=lambda name: -abs(parts[name]))
     why = ", ".join(
-        f"{name} {show_change_usd(parts[name])}" for name in largest if _is_told(parts[name])
+        f"{name} {show_change_usd(parts[name])}{_idle_per_day(change) if name == IDLE else ''}"
+        for name in largest
+        if _is_told(parts[name])
     )
     verb, a_month = ("costs", " a month") if is_per_month else ("cost", "")
     text = f"{after} {verb} ${change.after_usd:,.2f}{a_month}, "

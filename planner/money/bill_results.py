@@ -229,6 +229,8 @@ class ChangeResults:
         volume_usd: of it, more or fewer GPU-hours a day.
         mix_usd: the rest: other labels, GPU types and markets.
         idle_usd: the change of what GPUs cost that nobody uses.
+        idle_per_day_change_share: the change of that a day, as a share of before; null without any
+            before.
         new_usd: what labels pay that have no GPU-hours in the first month.
         gone_usd: what labels paid that have none in the second.
         groups, gpu_types: the same by label and by GPU type.
@@ -247,6 +249,7 @@ class ChangeResults:
     volume_usd: float
     mix_usd: float
     idle_usd: float
+    idle_per_day_change_share: float | None
     new_usd: float
     gone_usd: float
     groups: tuple[ChangeRow, ...]

@@ -91,6 +91,9 @@ def change_results(before: ComparedBill, after: ComparedBill) -> ChangeResults:
         volume_usd=_usd(use.volume_usd),
         mix_usd=_usd(use.mix_usd),
         idle_usd=_usd(idle_usd),
+        idle_per_day_change_share=(
+            float(idle_after_usd / (idle_before_usd * lengthening) - 1) if idle_before_usd else None
+        ),
         new_usd=sum((row.after_usd for row in rows if row.new), 0.0),
         gone_usd=sum((row.before_usd for row in rows if row.gone), 0.0),
         groups=rows,
