@@ -219,7 +219,7 @@ def test_without_a_price_one_is_assumed_for_all_types_and_said(gpuplan, log):
     assert found["today"]["price_is_assumed"] is True
     assert {row["usd_per_gpu_h"] for row in found["today"]["gpu_types"]} == {1.29}
     out = gpuplan("compare", log, *STUDIES["compare"])[1]
-    assert "a month at an assumed $1.29 per GPU-hour" in " ".join(out.split())
+    assert "a month for the hours held, at an assumed $1.29 per GPU-hour" in " ".join(out.split())
 
 
 def test_a_scenario_gives_its_book_to_every_study(tmp_path, log, book):

@@ -6,6 +6,8 @@ import math
 import numpy as np
 import polars as pl
 import pytest
+from support_schemas import SAMPLES
+from support_traces import write_trace
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.plain import plain
@@ -340,9 +342,31 @@ def test_a_log_with_fractions_of_gpus(gpuplan, tmp_path):
     assert results(shown)["exclusive_gpus"] == 4
     assert (
         "request and limit are the share of a GPU" in said
-        and "its share of 40 GB" in said
+        and "its share of the 40 GB of a GPU" in said
         and "1 job" in said
     )
+    assert results(shown)["is_known"]
+
+
+def test_what_sharing_saves_is_not_known_from_whole_gpus(gpuplan, tmp_path):
+    log, times = SAMPLES / "kueue" / "workloads.json", [0.0, 1.0]
+    code, shown, said = gpuplan("share", log)
+    assert code == 0 and "a GPU that a job holds" not in said, said
+    told = " ".join(shown.split())
+    assert told.startswith(
+        "What sharing saves is not known from this log: its jobs hold whole GPUs"
+    )
+    assert "saves no GPUs" not in told and "dilu" not in told
+    assert not results(gpuplan("share", log, "--output-format", "json")[1])["is_known"]
+    trace = write_trace(tmp_path / "t.parquet", times, [9.0, 9.0], [0.5, 1.0],
+                        gpu_type=["H100-80GB"] * 2)  # fmt: skip
+    code, shown, said = gpuplan("share", trace, "--output-format", "json")
+    assert code == 0 and "its share of the 80 GB of a GPU" in said, said
+    assert json.loads(shown)["parameters"]["memory_gb"] == 80
+    code, shown, _ = gpuplan(
+        *("share", trace, "--set", "memory_gb=40", "--output-format", "json"),
+    )
+    assert json.loads(shown)["parameters"]["memory_gb"] == 40
 
 
 def test_the_answer_and_the_frontier(gpuplan, functions, tmp_path):

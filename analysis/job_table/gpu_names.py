@@ -75,6 +75,16 @@ def is_known_gpu(written: str) -> bool:
     return _model_and_memory(written) is not None
 
 
+def gpu_memory_gb(written: str) -> float | None:
+    """Return the memory of a GPU in GB, of its name or its only variant; None where unknown."""
+    match = _model_and_memory(written)
+    if match is None:
+        return None
+    model, recorded = match
+    sold = gpu_models()[model]
+    return float(recorded) if recorded is not None else float(sold[0]) if len(sold) == 1 else None
+
+
 def same_gpu(wanted: str, offered: str) -> bool:
     """Return whether an offered GPU can be the wanted one; unknown memory matches any."""
     wanted, offered = gpu_name(wanted), gpu_name(offered)

@@ -9,6 +9,7 @@ from gpuplan.cli.formats.units import show_count, show_share, show_usd
 from gpuplan.planner.sharing.coscaling_study import CoscalingResults
 from gpuplan.planner.sharing.placement_study import PlacementResults
 from gpuplan.planner.sharing.service_outcome import overloads
+from gpuplan.simkit.sharing.policies import EXCLUSIVE
 
 MOST_FRONTIER = 20
 
@@ -31,6 +32,9 @@ COLD_STARTS = Column("cold_starts", "cold starts", show_count)
 
 def placement_tables(study: PlacementResults) -> tuple[Table, ...]:
     """Return the table of policies."""
+    if not study.is_known:
+        rows = [row for row in study.policies if row.policy == EXCLUSIVE]
+        return (table("GPUs in use, each of one job", rows, *GPUS),) if rows else ()
     priced = study.request.usd_per_gpu_h is not None
     policies = table(
         "GPUs in use, by placement policy",
@@ -54,6 +58,12 @@ def placement_headline(study: PlacementResults) -> str:
     """Return the answer in one sentence."""
     best = min(study.policies, key=lambda placement: placement.max_gpus)
     exclusive = study.exclusive_gpus
+    if not study.is_known:
+        return (
+            f"What sharing saves is not known from this log: its jobs hold whole GPUs, up to "
+            f"{exclusive:,} at once, and it has no SM share or memory of a job. Give the share or "
+            "the memory that jobs need: a table of instances, or fractions of GPUs in num_gpus."
+        )
     if best.max_gpus >= exclusive:
         return f"Sharing saves no GPUs: the instances need {exclusive:,} either way."
     share = 1 - best.max_gpus / exclusive

@@ -126,7 +126,7 @@ def read_log(path: Path, names: Mapping[str, str] | None = None) -> tuple[Trace,
     Raises:
         InputError: no log that can be read.
     """
-    columns = ("job_id", "submit_time", "queue_s", "duration_s", "num_gpus", "state")
+    columns = ("job_id", "submit_time", "queue_s", "duration_s", "num_gpus", "state", "gpu_type")
     selection = Selection(log=LogOptions(columns=dict(names or {})))
     trace = read_trace(path, selection, columns=columns)
     return trace, trace_input(trace)

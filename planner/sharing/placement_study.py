@@ -13,6 +13,7 @@ import polars as pl
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.plain import Hidden
 from gpuplan.analysis.base.words import counted
+from gpuplan.analysis.job_table.gpu_names import gpu_memory_gb
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.user_tables.sharing_instances import (
     INFERENCE,
@@ -38,6 +39,7 @@ class PlacementRequest:
         settings: bounds and weights; ``gammas`` replaces its gamma where several are given.
         gammas: values of gamma to compare; empty for that of the settings.
         usd_per_gpu_h: price of a GPU; None for no dollars.
+        is_known: whether the input says what part of a GPU some instance needs.
     """
 
     instances: Sequence[SharedInstance]
@@ -47,6 +49,7 @@ class PlacementRequest:
     settings: PlacementSettings = field(default_factory=PlacementSettings)
     gammas: Sequence[float] = ()
     usd_per_gpu_h: float | None = None
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class PlacementResults:
         cluster_gpus: GPUs of the cluster.
         exclusive_gpus: most GPUs in use if every instance had whole GPUs.
         policies: one row per policy and gamma.
+        is_known: whether the input tells what sharing saves: false for a job log of whole GPUs.
         request: what was asked.
     """
 
@@ -99,6 +103,7 @@ class PlacementResults:
     cluster_gpus: int
     exclusive_gpus: int
     policies: tuple[PlacementRow, ...]
+    is_known: bool
     request: Hidden[PlacementRequest]
 
 
@@ -139,6 +144,7 @@ def study_placement(request: PlacementRequest) -> PlacementResults:
             for policy, gamma, run in runs
             if policy in request.policies
         ),
+        is_known=request.is_known,
         request=request,
     )
 
@@ -146,6 +152,13 @@ def study_placement(request: PlacementRequest) -> PlacementResults:
 def _most(run: PlacementRun) -> int:
     """Return the most GPUs in use."""
     return int(run.active_gpus.max())
+
+
+def log_memory_gb(trace: Trace) -> float | None:
+    """Return the memory of the GPUs of a log in GB; None unless its GPU types have the same."""
+    types = trace.jobs.filter(pl.col("num_gpus") > 0)["gpu_type"].unique().to_list()
+    sizes = {None if name is None else gpu_memory_gb(name) for name in types}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def instances_of_trace(
@@ -188,10 +201,11 @@ def instances_of_trace(
                 SharedInstance(name, kind, workers, held, held, memory, start_s, end_s, name)
             )
     dropped = int((~started).sum())
-    notes = [
+    has_parts = any(instance.request < 1 for instance in instances)
+    notes = [] if not has_parts else [
         "the log has no limits, so request and limit are the share of a GPU that a job holds",
-        f"the log has no GPU memory, so a job holds its share of {memory_gb:g} GB",
-    ]
+        f"the log has no memory of jobs, so a job holds its share of the {memory_gb:g} GB of a GPU",
+    ]  # fmt: skip
     if dropped:
         notes.append(f"{counted(dropped, 'job')} without GPUs or without a start left out")
     return instances, tuple(notes)

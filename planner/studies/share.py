@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msgspec import UNSET, UnsetType
@@ -37,6 +37,7 @@ from gpuplan.planner.sharing.placement_study import (
     PlacementRequest,
     PlacementResults,
     instances_of_trace,
+    log_memory_gb,
     study_placement,
 )
 from gpuplan.planner.studies.answer import Answer
@@ -135,32 +136,38 @@ def share(request: ShareRequest, progress: Callable[[float], None] | None = None
 def _place(request: ShareRequest, path: Path) -> ShareAnswer:
     settings = request.settings()
     _, nodes, node_gpus = request.cluster.nodes()
-    instances, source, notes = _instances(path, request.names, settings.memory_gb, node_gpus)
+    instances, is_known = _table_of_instances(path, request.names), True
+    notes: tuple[str, ...] = ()
+    if instances is None:
+        trace, source = read_log(path, request.names)
+        memory_gb = log_memory_gb(trace)
+        if memory_gb is not None and "memory_gb" not in request.values:
+            settings = replace(settings, memory_gb=memory_gb)
+        instances, notes = instances_of_trace(trace, settings.memory_gb, node_gpus)
+        if not instances:
+            raise InputError(path, "has no job that held GPUs", expected="at least one")
+        is_known = any(instance.request < 1 for instance in instances)
+    else:
+        source = InputFile(str(path), sha256_of(path), len(instances))
     gammas, usd_per_gpu_h = request.gammas, request.usd_per_gpu_h
     placed = study_placement(
         PlacementRequest(
-            instances, request.policies, nodes, node_gpus, settings, gammas, usd_per_gpu_h
+            instances, request.policies, nodes, node_gpus, settings, gammas, usd_per_gpu_h, is_known
         )
     )
     return ShareAnswer(request=request, results=placed, inputs=(source,), warnings=notes)
 
 
-def _instances(
-    path: Path, names: Mapping[str, str], memory_gb: float, node_gpus: int
-) -> tuple[Sequence[SharedInstance], InputFile, tuple[str, ...]]:
-    """Return the instances of a file, or of a job log, and what to know of them."""
-    if path.suffix.lower() != ".parquet" and not path.is_dir():
-        if has_events(path) or is_table(path, names):
-            wrong = next((name for name in names if name not in COLUMNS), None)
-            if wrong is not None:
-                raise UsageError(f"--map {wrong}: expected one of {', '.join(COLUMNS)}")
-            instances = read_instances(path, names)
-            return instances, InputFile(str(path), sha256_of(path), len(instances)), ()
-    trace, source = read_log(path, names)
-    jobs, notes = instances_of_trace(trace, memory_gb, node_gpus)
-    if not jobs:
-        raise InputError(path, "has no job that held GPUs", expected="at least one")
-    return jobs, source, notes
+def _table_of_instances(path: Path, names: Mapping[str, str]) -> Sequence[SharedInstance] | None:
+    """Return the instances of a file; None for a job log."""
+    if path.suffix.lower() == ".parquet" or path.is_dir():
+        return None
+    if not (has_events(path) or is_table(path, names)):
+        return None
+    wrong = next((name for name in names if name not in COLUMNS), None)
+    if wrong is not None:
+        raise UsageError(f"--map {wrong}: expected one of {', '.join(COLUMNS)}")
+    return read_instances(path, names)
 
 
 def _coscale(
