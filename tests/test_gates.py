@@ -440,6 +440,24 @@ def test_a_field_that_is_true_or_false_is_compared_with_one_of_these(condition, 
         assert gate.detail.startswith(f"confirmed is {str(value).lower()}, limit ")
 
 
+def test_what_is_no_field_of_a_group_is_none_where_the_group_is_null():
+    summary = {"p95_wait_s": 20484.0, "wait_h": 9.0}
+    commands = {"waits": "waits", "characterize": "characterize"}
+    for waits in (summary, None):  # null where arrivals are scaled
+        studies = {"waits": summary, "characterize": {"waits": waits}}
+        gate, exact = check_all(
+            studies, ["waits.wait_s.p95 > 4h", "characterize.waits.p95_wait < 1s"], commands
+        )
+        assert gate.state == "error"
+        assert gate.detail == (
+            "waits: no field 'wait_s.p95' with a number; did you mean p95_wait_s or wait_h?"
+        )
+        assert exact.path == "characterize.waits.p95_wait_s"
+        assert exact.state == ("unchecked" if waits is None else "passed")
+        (alone,) = check({"waits": waits}, ["waits.wait_s.p95 > 4h"], "characterize")
+        assert alone.state == "error"
+
+
 def test_a_field_of_a_group_that_is_null_has_no_value():
     results = {"holdout": None, "usd": 1.0}
     conditions = ["holdout.saved == false", "plan.holdout.plan.usd_per_month > $3"]

@@ -50,7 +50,9 @@ def judge_all(
         conditions: as given.
         missing: studies that could not be made, of which no condition can be checked.
     """
-    gates = check_all({study.name: study.results for study in studies}, conditions)
+    results = {study.name: study.results for study in studies}
+    commands = {study.name: study.command for study in studies}
+    gates = check_all(results, conditions, commands)
     return tuple(_of_missing(gate, missing) if gate.state == "error" else gate for gate in gates)
 
 

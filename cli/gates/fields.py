@@ -17,6 +17,7 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.cli.formats.units import UNIT_SUFFIX
+from gpuplan.cli.gates.declared import declared_path
 from gpuplan.cli.gates.row_keys import KEY_NAMES, Layout, keys_of, named_items, text_of
 
 NAMED_AT_MOST = 8
@@ -153,15 +154,17 @@ class Numbers:
     Attributes:
         by_path: path -> its numbers, several if it is in a list.
         truths: path -> what is true or false there, or null.
+        command: whose result it is; empty where that is unknown.
     """
 
     by_path: dict[str, list[ResultField]] = field(default_factory=dict)
     truths: dict[str, list[ResultField]] = field(default_factory=dict)
+    command: str = ""
 
     @classmethod
-    def of(cls, fields: Iterable[ResultField]) -> Numbers:
+    def of(cls, fields: Iterable[ResultField], command: str = "") -> Numbers:
         """Return those of the fields that are numbers, and aside those that are true or false."""
-        numbers = cls()
+        numbers = cls(command=command)
         for entry in fields:
             if entry.is_number:
                 numbers.by_path.setdefault(entry.path, []).append(entry)
@@ -171,7 +174,7 @@ class Numbers:
 
     def for_condition(self, *, is_truth: bool) -> Numbers:
         """Return these, or in their place what is true or false."""
-        return Numbers(self.truths) if is_truth else self
+        return Numbers(self.truths, command=self.command) if is_truth else self
 
     def named(self, name: str) -> tuple[str, list[ResultField]]:
         """Return the path of the field that a name means, and its numbers.
@@ -191,9 +194,12 @@ class Numbers:
         try:
             path = _lookup(self.by_path, bare)
         except NoField:
-            if wanted or not any(self._is_null(group) for group in groups_of(bare)):
+            is_null = not wanted and any(self._is_null(group) for group in groups_of(bare))
+            # What is no field where the group is there is none where it is null.
+            declared = declared_path(self.command, bare) if is_null else None
+            if declared is None:
                 raise
-            return bare, [ResultField(bare, (), None)]
+            return declared, [ResultField(declared, (), None)]
         return path, self._chosen(path, wanted)
 
     def _is_null(self, path: str) -> bool:
@@ -302,10 +308,17 @@ def some(names: Sequence[str], separator: str = ", ") -> str:
 def _likeness(name: str, path: str) -> float:
     """Return the similarity of a name to a path or to its last part, 0 to 1; 0 below `NEAR`."""
     texts = {path, _bare(path), path.rpartition(".")[2]}
+    if any(_words(name) == _words(text) for text in texts):  # wait_s.p95 for p95_wait_s
+        return 1.0
     matchers = [SequenceMatcher(None, name, text) for text in sorted(texts)]
     # The bound by length alone comes first: a name may be very long.
     near = [matcher for matcher in matchers if matcher.real_quick_ratio() >= NEAR]
     return max((matcher.ratio() for matcher in near), default=0.0)
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a name, in any order."""
+    return sorted(re.split(r"[._]", name))
 
 
 def _bare(path: str) -> str:

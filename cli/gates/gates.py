@@ -122,7 +122,7 @@ def check(
 
     A field may begin with the name of the command, as it does where there are several studies.
     """
-    numbers = Numbers.of(fields_of(results, layout_of(results)))
+    numbers = Numbers.of(fields_of(results, layout_of(results)), command)
     return each(conditions, by_either_name(lambda condition: _judged(numbers, condition), command))
 
 
@@ -144,15 +144,23 @@ def by_either_name(
 
 
 def check_all(
-    studies: Mapping[str, Mapping[str, Any]], conditions: Sequence[str]
+    studies: Mapping[str, Mapping[str, Any]],
+    conditions: Sequence[str],
+    commands: Mapping[str, str] | None = None,
 ) -> list[GateResult]:
-    """Return what comes of each condition on several studies, given as name -> ``results``.
+    """Return what comes of each condition on several studies.
 
     A field is named as for one study, with the name of its study before it where several studies
     have it: ``pareto.knee.mean_jct_s > 4h``. Paths are returned with the study's name.
+
+    Args:
+        studies: name -> ``results``.
+        conditions: as given.
+        commands: name -> the command of the study.
     """
+    commands = commands or {}
     numbers = {
-        name: Numbers.of(fields_of(results, layout_of(results)))
+        name: Numbers.of(fields_of(results, layout_of(results)), commands.get(name, ""))
         for name, results in studies.items()
     }
     return each(conditions, lambda condition: _judged_in(numbers, condition))
