@@ -152,15 +152,15 @@ def takes_trace(command: str, keys: Collection[str]) -> bool:
     return not other or other not in keys
 
 
-def left_out(command: str, given: Mapping[str, Any]) -> Iterator[str]:
+def left_out(command: str, shared: Mapping[str, Any]) -> Iterator[str]:
     """Yield which choices of jobs that are given for all a study does not take.
 
     Args:
         command: of the study.
-        given: what is given for all, by key.
+        shared: what is given for all, by key.
     """
     for keys, instead in CHOICES.items():
-        chosen = [key for key in keys if given.get(key, 1) not in (1, False)]
+        chosen = [key for key in keys if shared.get(key, 1) not in (1, False)]
         if left := [key for key in chosen if key not in study_options(command)]:
             yield f"{command} {instead}, without {' and '.join(left)}"
 

@@ -43,12 +43,12 @@ def today_of(document: Document) -> Results:
     bills = [study.results for study in _bills(document) if not _part_of_bill(study)]
     figures = next(iter([*(today for today in shown if "mean_run_s" in today), *bills, *shown]), {})
     billed = [today for today in shown if today.get("usd_per_month") is not None]
-    given = [today for today in billed if not today.get("price_is_assumed")]
-    same = [today for today in given if bills and _is_one_bill(today, bills[0])]
+    at_given_prices = [today for today in billed if not today.get("price_is_assumed")]
+    same = [today for today in at_given_prices if bills and _is_one_bill(today, bills[0])]
     assumed = [] if _bills(document) else billed
-    bill = next(iter([*same, *bills, *given, *assumed]), {})
+    bill = next(iter([*same, *bills, *at_given_prices, *assumed]), {})
     chosen = ((figures, OF_JOBS), (bill, OF_BILL))
-    return {key: found[key] for found, keys in chosen for key in keys if key in found}
+    return {key: source[key] for source, keys in chosen for key in keys if key in source}
 
 
 def _bills(document: Document) -> list[StudyResult]:
@@ -67,19 +67,19 @@ def _part_of_bill(study: StudyResult) -> str:
     return f"for {results['cluster_gpus']:,} GPUs, busy or not" if parameters.get("cluster") else ""
 
 
-def _is_one_bill(one: Results, other: Results) -> bool:
+def _is_one_bill(first: Results, second: Results) -> bool:
     """Return whether two bills of a month differ by no more than their rounding."""
-    return isclose(one["usd_per_month"], other["usd_per_month"], rel_tol=1e-4)
+    return isclose(first["usd_per_month"], second["usd_per_month"], rel_tol=1e-4)
 
 
-def beside(study: StudyResult, today: Results) -> Results:
+def comparable_today(study: StudyResult, today: Results) -> Results:
     """Return today's figures, without a bill at other prices than the dollars of a study."""
-    own = study.results.get("today")
-    if not isinstance(own, dict):
+    of_study = study.results.get("today")
+    if not isinstance(of_study, dict):
         return today
-    is_one = bool(own.get("price_is_assumed")) == bool(today.get("price_is_assumed"))
-    if None not in (own.get("usd_per_month"), today.get("usd_per_month")):
-        is_one &= _is_one_bill(own, today)
+    is_one = bool(of_study.get("price_is_assumed")) == bool(today.get("price_is_assumed"))
+    if None not in (of_study.get("usd_per_month"), today.get("usd_per_month")):
+        is_one &= _is_one_bill(of_study, today)
     return today if is_one else {key: today[key] for key in OF_JOBS if key in today}
 
 

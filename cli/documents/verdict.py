@@ -15,7 +15,7 @@ from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.documents.todays_figures import (
     KeyFigure,
     Results,
-    beside,
+    comparable_today,
     dollars,
     today_of,
     todays_figures,
@@ -54,7 +54,7 @@ def key_figures(document: Document) -> list[KeyFigure]:
         for command, advise in ADVICE.items()
         for study in document.studies
         if study.command == command
-        if (figure := advise(study.results, beside(study, today))) is not None
+        if (figure := advise(study.results, comparable_today(study, today))) is not None
     ]
     chosen = [figure for figure in advice if figure.name == RECOMMENDED][:1]
     return [*todays_figures(document, today), *(chosen or advice)]

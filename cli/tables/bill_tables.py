@@ -109,9 +109,9 @@ def _is_idle(results: BillResults, name: str) -> bool:
 def types_table(results: BillResults, period: str = "") -> Table:
     """Return the bill by GPU type; arguments as those of `groups_table`."""
     has_cluster = results.cluster_gpus is not None
-    together = ", together" if period.startswith("in ") and len(results.months) > 1 else ""
+    added_up = ", together" if period.startswith("in ") and len(results.months) > 1 else ""
     return table(
-        f"By GPU type {period}{together}".rstrip(),
+        f"By GPU type {period}{added_up}".rstrip(),
         results.gpu_types,
         {"gpu_type": "GPU"},
         Column("usd_per_gpu_h", "$ per GPU-hour", price_text),
