@@ -123,6 +123,24 @@ def test_settings_of_kueue_tell_how_many_gpus_there_are(tmp_path, kueue_twin):
     assert stated.full_cluster_share == 0  # 36 of 40 GPUs were free
 
 
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        ("within = 0.97\nlevel = 'quotas'", "but the quotas of --twin explain them: replayed under "
+         "these, 97% of jobs start within 5 min or 20% of their recorded wait."),
+        ("within = 0.5\nexplains_waits = false", "and the quotas of --twin do not explain them: "
+         "replayed under these, 50% of jobs"),
+        ("within = 0.97\nlevel = 'fifo'", "the quotas of --twin do not explain them"),
+        ("level = 'quotas'", "so quotas may have held jobs as well."),
+    ],
+)  # fmt: skip
+def test_settings_of_kueue_tell_what_their_quotas_explain(tmp_path, kueue_twin, found, words):
+    text = kueue_twin.read_text()
+    kueue_twin.write_text(f"{text[: text.index('[calibration]')]}[calibration]\n{found}\n")
+    answer = answered(tmp_path, checked("a", 0, HOUR, HOUR, 2 * HOUR), twin=kueue_twin)
+    assert words in show(answer).headline
+
+
 def test_settings_of_another_kind_of_site_are_refused(tmp_path, kueue_twin):
     slurm = tmp_path / "slurm.toml"
     slurm.write_text(

@@ -165,6 +165,19 @@ class FreeWait:
     wait_h: float
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaFit:
+    """How well a replay under the quotas of a site explains the waits, as its calibration found.
+
+    Attributes:
+        within: share of the scored jobs that start within 5 min or 20% of their recorded wait.
+        explains_waits: whether the calibration calls them explained, by more than the order.
+    """
+
+    within: float
+    explains_waits: bool
+
+
 @dataclass(frozen=True)
 class WaitSummary:
     """Why jobs wait, and whether the cluster is too small.

@@ -24,7 +24,12 @@ def show(study: Answer[WaitsRequest, WaitsResults]) -> StudyView:
     results = study.results
 
     return StudyView(
-        headline=waits_text(results.summary, waiting=results.waiting, waits_as=results.waits_as),
+        headline=waits_text(
+            results.summary,
+            waiting=results.waiting,
+            waits_as=results.waits_as,
+            quotas=results.quotas or None,
+        ),
         tables=wait_tables(results),
         answer=(
             reasons_table(results.summary),

@@ -18,7 +18,7 @@ from gpuplan.cli.formats.units import (
 if TYPE_CHECKING:
     from gpuplan.analysis.characterize.today import Today
     from gpuplan.cli.formats.units import Precision
-    from gpuplan.planner.studies.replay_results import TodaysCluster
+    from gpuplan.planner.studies.replay_results import PaidCluster
 
 
 DIFFERS = 0.05
@@ -48,7 +48,7 @@ def today_text(
     precision: Precision | None = None,
     now_gpus: float | None = None,
     period: Mapping[str, str | None] | None = None,
-    cluster: TodaysCluster | None = None,
+    cluster: PaidCluster | None = None,
     *,
     is_of_use: bool = False,
 ) -> str:

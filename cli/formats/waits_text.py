@@ -21,7 +21,7 @@ from gpuplan.analysis.waits.results import NO_REASON
 from gpuplan.cli.formats.units import show_count, show_duration, show_number
 
 if TYPE_CHECKING:
-    from gpuplan.analysis.waits.results import SlurmReasonWait, WaitingNow, WaitSummary
+    from gpuplan.analysis.waits.results import QuotaFit, SlurmReasonWait, WaitingNow, WaitSummary
 
 LEAST_SHARE = 0.01
 MOST_REASONS = 4
@@ -45,6 +45,7 @@ def waits_text(
     is_short: bool = False,
     waiting: Sequence[WaitingNow] = (),
     waits_as: str = "workload",
+    quotas: QuotaFit | None = None,
 ) -> str:
     """Return how long jobs wait, why, and whether the cluster is too small.
 
@@ -53,6 +54,7 @@ def waits_text(
         is_short: whether to leave out what the rest of the wait was.
         waiting: what waits at the end of the log, by reason.
         waits_as: what that is called.
+        quotas: how well those of the site explain the waits, where known.
     """
     now = _waiting_now(waiting, waits_as)
     left = now or _never_started(waits)
@@ -77,7 +79,7 @@ def waits_text(
         start = f"{start} {now}"
     tail = f"{_why(waits)} {_size(waits, is_short=is_short)}"
     if waits.basis == FREE_GPUS:
-        tail = _by_free_gpus(waits, waiting)
+        tail = _by_free_gpus(waits, waiting, quotas)
     return f"{start} {tail}{_assumed(waits)}"
 
 
@@ -192,7 +194,9 @@ def _waiting_now(waiting: Sequence[WaitingNow], waits_as: str) -> str:
     )
 
 
-def _by_free_gpus(waits: WaitSummary, waiting: Sequence[WaitingNow]) -> str:
+def _by_free_gpus(
+    waits: WaitSummary, waiting: Sequence[WaitingNow], quotas: QuotaFit | None
+) -> str:
     """Return what the free GPUs tell where the log records no reasons."""
     full = waits.full_cluster_share or 0.0
     answer = "It may be" if full >= MOSTLY else "Not by these numbers alone"
@@ -210,8 +214,18 @@ def _by_free_gpus(waits: WaitSummary, waiting: Sequence[WaitingNow]) -> str:
     return (
         f"Is the cluster too small? {answer}: in {full:.0%} of the wait hours fewer GPUs were free "
         f"than the job requested{_full(waits)}, in {free:.0%} enough were free{checks}. The log "
-        f"records no {reasons}, so {limits} may have held jobs as well."
+        f"records no {reasons}{_held_by(limits, quotas)}."
     )
+
+
+def _held_by(limits: str, quotas: QuotaFit | None) -> str:
+    """Return what else may have held jobs, and how well a replay of the site tells it."""
+    if quotas is None:
+        return f", so {limits} may have held jobs as well"
+    start = f"{quotas.within:.0%} of jobs start within 5 min or 20% of their recorded wait"
+    if quotas.explains_waits:
+        return f", but the quotas of --twin explain them: replayed under these, {start}"
+    return f", and the quotas of --twin do not explain them: replayed under these, {start}"
 
 
 def _full(waits: WaitSummary) -> str:

@@ -34,13 +34,13 @@ OF_SLURM = ("", "slurm", "swf", "canonical")
 MISSING_RULE = "See which rule is missing: gpuplan calibrate ... --advice"
 
 
-def contradiction(fidelity: Fidelity, source_format: str = "", asked: str = "") -> str:
+def contradiction(fidelity: Fidelity, source_format: str = "", waits: str = "") -> str:
     """Return why nothing is recommended, and what to do; empty where the model may speak.
 
     Args:
         fidelity: how a replay of today compares with the log.
         source_format: of the log: which rules of its site can be read; empty for Slurm's.
-        asked: a sentence on what the replays say nevertheless, before what to do.
+        waits: a sentence on what the replays say nevertheless, before what to do.
     """
     pairs = (
         ("P95", fidelity.replayed_p95_wait_s, fidelity.recorded_p95_wait_s),
@@ -50,7 +50,7 @@ def contradiction(fidelity: Fidelity, source_format: str = "", asked: str = "") 
         return ""
     has_rules = fidelity.policy in (SITE_RULES, TWIN)
     step = MISSING_RULE if has_rules else _rules_of_site(source_format)
-    step = f"{asked} {step}".strip()
+    step = f"{waits} {step}".strip()
     misses = (
         (name, replayed_s, recorded_s)
         for name, replayed_s, recorded_s in pairs

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gpuplan.analysis.characterize.gpu_mix import GpuMix
     from gpuplan.analysis.characterize.today import Today
     from gpuplan.planner.site.fidelity import Fidelity
-    from gpuplan.planner.studies.replay_results import TodaysCluster
+    from gpuplan.planner.studies.replay_results import PaidCluster
 
 Row = dict[str, Any]
 
@@ -61,7 +61,7 @@ def answer_text(
 
 
 def today_sentence(
-    today: Today | None, rows: Sequence[Row], cluster: TodaysCluster | None, *, is_of_use: bool
+    today: Today | None, rows: Sequence[Row], cluster: PaidCluster | None, *, is_of_use: bool
 ) -> str:
     """Return today; its cost on the terms of the policies, or on which others it is.
 
@@ -226,7 +226,7 @@ MEASURES = {
 def answer_table(
     today: Today | None,
     rows: Sequence[Row],
-    cluster: TodaysCluster | None = None,
+    cluster: PaidCluster | None = None,
     *,
     has_deadlines: bool,
 ) -> Table:
@@ -262,7 +262,7 @@ def _of_evictions(row: Row, key: str) -> Any:
     return row.get(key) if "lost_gpu_h" in row else None
 
 
-def _today_row(today: Today, cluster: TodaysCluster | None) -> Row:
+def _today_row(today: Today, cluster: PaidCluster | None) -> Row:
     usage = today.usage
     mean, peak = show_number(usage.mean_gpus), show_count(usage.peak_gpus)
     gpus, usd = Shown(usage.mean_gpus, f"{mean} (peak {peak})"), usage.usd_per_month

@@ -43,7 +43,7 @@ from gpuplan.planner.studies.policy_prices import (
     price_policies,
 )
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, rates_of, read_replay
-from gpuplan.planner.studies.replay_results import CompareResults, TodaysCluster
+from gpuplan.planner.studies.replay_results import CompareResults, PaidCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class PolicyReplays:
         }
 
     @property
-    def today_cluster(self) -> TodaysCluster | None:
+    def today_cluster(self) -> PaidCluster | None:
         """Today's GPUs with their bill; None unless the policies replay one site.
 
         GPUs of several types count only where a policy keeps them apart, and so knows each price.
@@ -92,7 +92,7 @@ class PolicyReplays:
             return None
         kept = [run for run in of_site if run.gpus_by_type or gpu_mix(today) is None]
         usd = kept[0].results.usd_per_month if kept else None
-        return None if usd is None else TodaysCluster(kept[0].results.gpus, usd)
+        return None if usd is None else PaidCluster(kept[0].results.gpus, usd)
 
     @property
     def pooled_types(self) -> GpuMix | None:

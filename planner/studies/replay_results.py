@@ -15,7 +15,7 @@ from gpuplan.planner.site.fidelity import Fidelity
 
 
 @dataclass(frozen=True, slots=True)
-class TodaysCluster:
+class PaidCluster:
     """The GPUs of a site today, and what they cost busy or not.
 
     Attributes:
@@ -44,7 +44,7 @@ class ReplayedPolicy:
     today: Today | None
     fidelity: Fidelity
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
-    today_cluster: TodaysCluster | UnsetType = UNSET
+    today_cluster: PaidCluster | UnsetType = UNSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,4 +101,4 @@ class CompareResults:
     no_spot: tuple[NoSpotResults, ...]
     policies: tuple[ComparedPolicy, ...]
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
-    today_cluster: TodaysCluster | UnsetType = UNSET
+    today_cluster: PaidCluster | UnsetType = UNSET

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import Hidden, Inlined
@@ -26,11 +27,12 @@ from gpuplan.analysis.trace.input_files import trace_input
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.pools import NODES, StatedCluster, kind_of, partition_kinds, pools_of
-from gpuplan.analysis.waits.results import GroupWait, WaitBin, WaitingNow, WaitSummary
+from gpuplan.analysis.waits.results import GroupWait, QuotaFit, WaitBin, WaitingNow, WaitSummary
 from gpuplan.analysis.waits.spells import NEEDED, SITE, Spells, first_waits
 from gpuplan.analysis.waits.summary import REASONS, LimitOf, WaitAnalysis, unknown_limit
+from gpuplan.planner.quota_twin.levels import FIFO
 from gpuplan.planner.quota_twin.waiting import QUOTAS_OF_DUMP, cluster_of_quotas, waiting_now
-from gpuplan.planner.requests.site_request import check_kind
+from gpuplan.planner.requests.site_request import check_kind, read_quota_settings
 from gpuplan.planner.requests.waits import WaitsRequest
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.twin.settings import site_of
@@ -68,6 +70,7 @@ class WaitsResults:
             GPUs first.
         waits_as: what they are called.
         zone: of local times.
+        quotas: how well the quotas of ``twin`` explain the waits, where it is of Kueue.
     """
 
     summary: Inlined[WaitSummary]
@@ -76,6 +79,7 @@ class WaitsResults:
     waiting: tuple[WaitingNow, ...] = ()
     waits_as: Hidden[str] = WORKLOAD
     zone: Hidden[str] = "UTC"
+    quotas: QuotaFit | UnsetType = UNSET
 
 
 def waits(request: WaitsRequest) -> Answer[WaitsRequest, WaitsResults]:
@@ -117,6 +121,7 @@ def waits(request: WaitsRequest) -> Answer[WaitsRequest, WaitsResults]:
             waiting,
             WORKLOAD if dump is not None else POD,
             shown_zone(trace.provenance.time_zone),
+            _quota_fit(request),
         ),
         inputs=(trace_input(trace),),
         warnings=(
@@ -126,6 +131,16 @@ def waits(request: WaitsRequest) -> Answer[WaitsRequest, WaitsResults]:
         ),
         notes=tuple(_notes(analysis, request, trace)),
     )
+
+
+def _quota_fit(request: WaitsRequest) -> QuotaFit | UnsetType:
+    """Return what calibrate found of the quotas of a site; unset without its score."""
+    if request.twin is None or not request.is_of_kueue:
+        return UNSET
+    calibration = read_quota_settings(request.twin)[1]
+    if calibration.within is None:
+        return UNSET
+    return QuotaFit(calibration.within, calibration.explains_waits and calibration.level != FIFO)
 
 
 def quotas_of_dump(path: Path) -> QuotaDocument | None:
