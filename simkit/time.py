@@ -18,7 +18,7 @@ MICROS = 1_000_000
 MICROS_PER_HOUR = HOUR_S * MICROS
 
 FOREVER = 1 << 60
-"""A time no simulation reaches, in microseconds (36,000 years)."""
+"""A time no simulation reaches, in microseconds (36,000 years), and more rounds than any has."""
 
 
 class TimeOverflow(ValueError):

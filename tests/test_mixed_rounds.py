@@ -311,6 +311,27 @@ def test_ideal_rounds_go_on_at_the_last_rate():
     assert found.tolist() == [2.0, 8.0]
 
 
+@pytest.mark.parametrize("phi", ["mixed", "total"])
+@pytest.mark.parametrize("seed", range(6))
+def test_skipped_rounds_of_fft_decide_the_same(phi, seed):
+    rng = np.random.default_rng(seed)
+    n = 12
+    rate = rng.uniform(0.2, 1, (n, 2))
+    rate[rng.random(n) < 0.2, 0] = 0
+    submit = np.sort(rng.integers(0, 400_000, n)).tolist()
+    work = (rng.lognormal(4, 1.5, n)).tolist()
+    jobs = rated(submit, rng.choice([1, 2, 4], n).tolist(), work, rate, state_gb=3.0)
+    cluster = MixedCluster((4, 8), (4, 4))
+    every, some = FftRounds(FftRules(phi=phi)), FftRounds(FftRules(phi=phi))
+    run, skipped = play(jobs, cluster, every), play(jobs, cluster, some, some.lasts)
+    assert len(some.answers) < len(every.answers)
+    assert set(some.answers) <= set(every.answers)
+    for name in ("switches", "type_changes", "lost_s", "number", "active", "busy", "stretches"):
+        assert np.array_equal(getattr(run, name), getattr(skipped, name)), name
+    assert run.run.held_us.tolist() == skipped.run.held_us.tolist()
+    assert run.run.finish_us.tolist() == skipped.run.finish_us.tolist()
+
+
 RUNS = st.lists(
     st.tuples(
         st.integers(0, 2000), st.sampled_from([1, 2, 4]), st.floats(0.1, 6), st.integers(0, 2**20)

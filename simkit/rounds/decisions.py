@@ -104,7 +104,7 @@ class Allocation:
         pause_us: time without progress of the jobs that start (again); None for that of their
             class. What is longer than a round goes on in the next.
         factor: on the rate of each job, such as the loss of a gang spread over hosts; None for 1.
-        is_lasting: whether the rounds to come decide the same until a job comes or ends.
+        more_rounds: rounds to come that decide the same unless a job comes or ends.
     """
 
     width: IntArray
@@ -112,7 +112,7 @@ class Allocation:
     hosts: IntArray | None = None
     pause_us: IntArray | None = None
     factor: FloatArray | None = None
-    is_lasting: bool = False
+    more_rounds: int = 0
 
 
 Decide = Callable[[RoundView], Allocation]
@@ -126,8 +126,8 @@ def run_decisions(
 ) -> RoundsRun:
     """Run all jobs to their end; ``decide`` is called once a round, while there are jobs.
 
-    Where a decision is lasting, the rounds until a job comes, ends or enters another epoch repeat
-    it, and ``repeated`` is called with their number, if any.
+    Where a decision lasts for more rounds, those until a job comes, ends or enters another epoch
+    repeat it, and ``repeated`` is called with their number, if any.
 
     The whole cluster is rented from time 0 to the last end. A job that ends inside a round ends at
     that instant; its GPUs stay idle until the round ends.
@@ -171,7 +171,7 @@ def run_decisions(
             raise RuntimeError(f"{alive} jobs wait, and the policy gives none of them GPUs")
         log = step.note(log, r, most)
         before = running
-        step.end_round(r, decision.is_lasting and idle == 0)
+        step.end_round(r, 0 if idle else decision.more_rounds)
         rounds = (int(r.clock[step.NOW]) - now) // r.interval - 1
         if rounds and repeated is not None:
             repeated(rounds)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuplan.simkit.jit import borrowing_helper, helper, kernel
 from gpuplan.simkit.rounds.step import ALIVE, begin_round, end_round, note
+from gpuplan.simkit.time import FOREVER
 
 
 @borrowing_helper
@@ -93,5 +94,5 @@ def play_equal(r: Any, gpus: int) -> Any:
         for i in range(alive):
             r.width[i] = width[i]
         log = note(log, r, gpus)
-        end_round(r, True)
+        end_round(r, FOREVER)
     return log

@@ -24,6 +24,7 @@ from gpuplan.simkit.rounds.step import (
     end_round,
     note,
 )
+from gpuplan.simkit.time import FOREVER
 
 FLOOR = 4e-3
 """Added to relative speedups, so that a job without GPUs has a finite cost: Pollux' 1e-3, on a
@@ -270,7 +271,7 @@ def play_pollux(r: Any, rules: Any) -> Any:
         is_lasting = settled or not by_age
         if scaled and is_lasting:
             is_lasting = coming == 0 and not is_new and keeps_its_size(recent, ready, size, rules)
-        end_round(r, is_lasting)
+        end_round(r, FOREVER if is_lasting else 0)
         if scaled and is_lasting:  # each round that followed at once would have counted, too
             seen += (clock[NOW] - now) // r.interval - 1
             if abs(recent.mean() - rules.target) > rules.band:

@@ -6,7 +6,7 @@ each job gets, and of which type; until the next round every job keeps them. The
     while begin_round(r):
         ...  # decide r.width[:alive], and r.gpu_type[:alive] where there are several
         log = note(log, r, rented)
-        end_round(r, is_lasting=False)
+        end_round(r, more=0)
 
 Time in whole microseconds, work in float ones.
 """
@@ -159,11 +159,11 @@ def advance(
 
 
 @borrowing_kernel
-def end_round(r: Any, is_lasting: bool) -> None:
+def end_round(r: Any, more: int) -> None:
     """Give the running jobs what was decided and let them run until the next round.
 
-    Where a decision ``is_lasting``, that is the same until something changes, the rounds without a
-    change follow at once.
+    Where a decision lasts for some ``more`` rounds unless something changes, those without a change
+    follow at once.
     """
     clock, table, left, running = r.clock, r.jobs, r.left, r.running
     speedup, share, work, factor = r.speedup, r.work_share, r.work, r.factor
@@ -199,8 +199,9 @@ def end_round(r: Any, is_lasting: bool) -> None:
                 running[stay] = job
                 stay += 1
         now += step
-        if changed or not is_lasting or 0 <= due <= now:
+        if changed or more == 0 or 0 <= due <= now:
             break
+        more -= 1
     clock[CHANGED] = 1 if changed else 0
     clock[ALIVE] = stay
     clock[NOW] = now

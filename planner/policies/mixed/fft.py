@@ -15,6 +15,7 @@ from gpuplan.analysis.base.plain import fields_of
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
 from gpuplan.planner.policies.mixed.results import FairnessResults
 from gpuplan.planner.runs.settings import Setting
+from gpuplan.simkit.time import FOREVER
 
 if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
@@ -53,6 +54,8 @@ OWN = {
 
 
 PHI = ("mixed", "total", "remaining")
+SURE = 1e-9
+"""Share of two costs by which they must differ to be sure which is less: sums are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,42 @@ class FftRules:
     def caps(self) -> bool:
         """Whether the share of work done in a round is at most 1."""
         return self.phi == "mixed" if self.is_capped is None else self.is_capped
+
+
+def rounds_until_dearer(
+    rules: FftRules,
+    *,
+    cost: FloatArray,
+    kind: IntArray,
+    width: IntArray,
+    work: FloatArray,
+    rate: FloatArray,
+) -> int:
+    """Return for how many more rounds the type of each job surely costs it less than any other.
+
+    A round changes costs by the age, which grows by 1, and by the work left, which falls by no more
+    than what the chosen type does of it; `FftRounds` sees to all else that is in a cost.
+
+    Args:
+        rules: the weights, with ``phi`` other than ``remaining``.
+        cost: of each job on each type, as `round_costs` has it; shape (m, T).
+        kind: the type of each job, on which it ran before.
+        width, work, rate: as `round_costs` has them.
+    """
+    rows = np.arange(kind.size)
+    chosen, at = rate[rows, kind][:, None], cost[rows, kind][:, None]
+    others = (rate > 0) & (np.arange(rate.shape[1]) != kind[:, None])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        done, of_chosen = rate / work[:, None], chosen / work[:, None]
+        if rules.caps:
+            done, of_chosen = np.minimum(done, 1.0), np.minimum(of_chosen, 1.0)
+        fall = np.maximum(of_chosen - done, 0.0)
+        if rules.phi != "total":
+            fall += width[:, None] * np.maximum(chosen / rate - 1.0, 0.0)
+        ahead = (cost - at - SURE * np.maximum(np.abs(cost), np.abs(at)))[others]
+        rounds = np.where(ahead > 0, ahead / fall[others], 0.0)
+    # One fewer: how much a cost has changed after many rounds is rounded too.
+    return max(0, int(rounds.min(initial=FOREVER)) - 1)
 
 
 def round_costs(
@@ -134,6 +173,8 @@ class FftRounds:
         debt: of every job of the run.
         answers: K, objective and bound of each round, with its number and the sum of debts.
         loose: rounds that are further than 0.1% from the bound.
+        cost, missed: of the last round: of each job on each type, and what it got less than its
+            share.
     """
 
     rules: FftRules
@@ -141,6 +182,8 @@ class FftRounds:
     answers: list[tuple[int, int, float, float, float]] = field(default_factory=list)
     loose: int = 0
     prices: FloatArray | None = None
+    cost: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    missed: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __call__(self, state: RoundState) -> IntArray:
         """Return the type of each job in a round."""
@@ -162,12 +205,30 @@ class FftRounds:
             last=state.last,
             copy_rounds=copy / cluster.round_s,
         )
+        self.cost = cost
         answer = self._solve(cost, width, state.gpus)
         total = float(self.debt[running].sum())
         self.answers.append((state.number, answer.gpus, answer.objective, answer.bound, total))
         self.loose += not answer.is_within
         self._settle(state, answer.kind)
         return answer.kind
+
+    def lasts(self, state: RoundState, kind: IntArray) -> int:
+        """Return for how many more rounds a choice is surely that of least cost.
+
+        That is so while each job runs where it costs least, and none was denied anything: then
+        debts stay 0.
+        """
+        assert self.debt is not None
+        jobs, rate, width = state.jobs, state.rate, state.width
+        is_slowed = jobs.cross_host is not None or max(state.cluster.cross_host) > 1
+        if (kind < 0).any() or (self.missed > 0).any() or self.debt[state.running].any():
+            return 0
+        if is_slowed or self.rules.phi == "remaining":
+            return 0
+        return rounds_until_dearer(
+            self.rules, cost=self.cost, kind=kind, width=width, work=state.work, rate=rate
+        )
 
     def _solve(self, cost: FloatArray, width: IntArray, gpus: IntArray) -> RoundAnswer:
         from gpuplan.planner.policies.mixed.round_program import solve_round
@@ -185,7 +246,8 @@ class FftRounds:
         fair = share_rates(rate, state.width, state.gpus, running.size)
         rows = np.arange(running.size)
         got = np.where(kind >= 0, rate[rows, np.maximum(kind, 0)], 0.0)
-        grown = self.debt[running] + state.age * fair / state.work * (fair - got)
+        self.missed = fair - got
+        grown = self.debt[running] + state.age * fair / state.work * self.missed
         self.debt[running] = np.maximum(0.0, grown)
 
 
@@ -213,11 +275,12 @@ def prepare(
         if not rounds.loose:
             return ()
         return (
-            f"{rounds.loose:,} of {len(rounds.answers):,} rounds were not solved within 0.1%; "
-            f"they take the best allocation found (gap at most {results()['solver_gap_max']:.2%})",
+            f"{rounds.loose:,} of {len(rounds.answers):,} rounds decided were not solved within "
+            "0.1%; they take the best allocation found (gap at most "
+            f"{results()['solver_gap_max']:.2%})",
         )
 
-    return Decided(rounds, results, warnings)
+    return Decided(rounds, results, warnings, rounds.lasts)
 
 
 POLICY = mixed_policy(

@@ -18,6 +18,7 @@ import numpy as np
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, mixed_policy
 from gpuplan.planner.runs.settings import Setting
 from gpuplan.planner.solver.linear_program import Program, solve
+from gpuplan.simkit.time import FOREVER
 
 if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
@@ -128,17 +129,17 @@ class GavelRounds:
         self.last = (state.number, state.running[runs], kind[runs])
         return kind
 
-    def lasts(self, state: RoundState, _kind: IntArray) -> bool:
-        """Whether a choice is the same until a job comes or ends: no type lacks GPUs."""
+    def lasts(self, state: RoundState, _kind: IntArray) -> int:
+        """Return for how many more rounds a choice is the same: all where no type lacks GPUs."""
         if self.is_due:
-            return False
+            return 0
         waits = np.ones(state.running.size, bool)
         for i in self._fastest_first(state.rate):
             on = waits & (state.rate[:, i] > 0)
             if state.width[on].sum() > state.gpus[i]:
-                return False
+                return 0
             waits &= ~on
-        return True
+        return FOREVER
 
     def _restart(self, state: RoundState, rounds: float) -> None:
         """Add to deficits what jobs did not get of their fractions in these rounds, and count anew.

@@ -88,7 +88,7 @@ class Decided:
         choose: decides each round.
         results: more numbers, after the run.
         warnings: what a reader must know, after the run.
-        lasts: whether a choice is the same until a job comes or ends.
+        lasts: for how many more rounds a choice is the same unless a job comes or ends.
     """
 
     choose: Choose

@@ -59,7 +59,7 @@ class MixedRun:
 def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose, lasts: Lasts = never) -> MixedRun:
     """Run all jobs to their end; ``choose`` is called once a round, while there are jobs.
 
-    Where a choice ``lasts``, it is not called again until a job comes or ends.
+    While a choice ``lasts``, it is not called again unless a job comes or ends.
 
     Raises:
         ValueError: a choice that cannot be.
@@ -191,7 +191,7 @@ class _MixedDriver:
             hosts=hosts,
             pause_us=pause,
             factor=np.where(spread, factor, 1.0),
-            is_lasting=stays and self.lasts(state, kind),
+            more_rounds=self.lasts(state, kind) if stays else 0,
         )
 
     def repeat(self, rounds: int) -> None:

@@ -1,7 +1,7 @@
 """What a policy on several GPU types sees as a round begins, and what it may answer.
 
-A choice may last until a job comes or ends: the simulator then runs through the rounds without
-asking the policy again.
+A choice may last, at most until a job comes or ends: the simulator then runs through these rounds
+without asking the policy again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from gpuplan.simkit.time import FOREVER
 
 if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
@@ -72,28 +74,30 @@ class RoundState:
 
 Choose = Callable[[RoundState], "IntArray"]
 """Returns the type of each job of a `RoundState`, -1 to wait."""
-Lasts = Callable[[RoundState, "IntArray"], bool]
-"""Whether what was chosen, the types of the last round, is chosen until a job comes or ends."""
+Lasts = Callable[[RoundState, "IntArray"], int]
+"""For how many more rounds what was chosen, the types of the last round, is chosen unless a job
+comes or ends.
+"""
 
 
-def never(_state: RoundState, _kind: IntArray) -> bool:
+def never(_state: RoundState, _kind: IntArray) -> int:
     """Say that every round may choose otherwise."""
-    return False
+    return 0
 
 
-def always(_state: RoundState, _kind: IntArray) -> bool:
+def always(_state: RoundState, _kind: IntArray) -> int:
     """Say that a choice lasts: jobs run to their end, and the order of the others is set."""
-    return True
+    return FOREVER
 
 
-def where_all_run(_state: RoundState, kind: IntArray) -> bool:
+def where_all_run(_state: RoundState, kind: IntArray) -> int:
     """Say that a choice lasts where no job waits, and jobs that run keep their types."""
-    return bool((kind >= 0).all())
+    return FOREVER if (kind >= 0).all() else 0
 
 
-def where_all_run_fastest(state: RoundState, kind: IntArray) -> bool:
+def where_all_run_fastest(state: RoundState, kind: IntArray) -> int:
     """Say that a choice lasts where each job runs on a type that is faster than any other."""
     rate = state.rate
     chosen_rate = rate[np.arange(kind.size), np.maximum(kind, 0)]
     is_fastest = (rate < chosen_rate[:, None]).sum(axis=1) == rate.shape[1] - 1
-    return bool((is_fastest & (kind >= 0)).all())
+    return FOREVER if (is_fastest & (kind >= 0)).all() else 0
