@@ -4,6 +4,7 @@ import csv
 import json
 from importlib.resources import files
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.site.document import read_twin
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.cli.documents.verdict import ADVICE
+from gpuplan.cli.tables.commitment_tables import show_dollars
 from gpuplan.planner.engine import THREADS
 from gpuplan.planner.requests.replays import ReplayRequest
 from gpuplan.planner.requests.size import SizeRequest
@@ -20,6 +22,8 @@ from gpuplan.planner.site.site_sizes import held_jobs
 from gpuplan.planner.sizing.search import Candidates, unclear_of
 from gpuplan.planner.sizing.sized_replay import SizedReplay, UnclearSizes
 from gpuplan.planner.sizing.targets import parse_target
+from gpuplan.planner.studies.size_pool import _chance_s
+from gpuplan.planner.studies.size_site import _cheapest, _Cost
 from gpuplan.planner.twin.calibrate import prepared
 from gpuplan.planner.twin.workload import SiteWorkload
 from gpuplan.simkit.twin.jobs import SiteJobs
@@ -207,6 +211,53 @@ def test_the_use_of_nodes_is_of_their_gpus_alone(gpuplan, twin, gpu_type, gpus, 
         assert point["utilization"] * point["gpus"] == pytest.approx(held, rel=0.03)
 
 
+def test_alternatives_cost_so_much_more_than_today(gpuplan, twin):
+    words = (LOG, "--twin", twin, "--ci", 0, "--target", "p95_wait <= 17.5h")
+    words += ("--price", "H100=2,A100=0.5")
+    results = sized(gpuplan, *words)
+    h100, a100 = results["pools"]
+    for pool, usd in ((h100, 2.0), (a100, 0.5)):
+        more = (pool["gpus"] - pool["today"]["cluster_gpus"]) * usd * 730.5
+        assert pool["over_today_usd_per_month"] == pytest.approx(more) and more > 0
+    text = " ".join(gpuplan("size", *words)[1].split())
+    assert f"(today 4, {show_dollars(h100['over_today_usd_per_month'])} a month more; a P95" in text
+    assert (results["cheapest"] is None) == ("Which costs least is too close to tell." in text)
+
+
+def test_no_type_is_the_cheapest_within_the_error():
+    def named(*costs):
+        return _cheapest([SimpleNamespace(cost=lambda cost=cost: cost) for cost in costs])
+
+    sure, open_end = _Cost("a", 20, 10, 30), _Cost("a", 20, 10, np.inf)
+    assert named(sure, _Cost("b", 50, 40, np.inf), None) == "a"
+    assert named(sure, _Cost("b", 50, 30, 60)) is None
+    assert named(open_end, _Cost("b", 50, 40, 60)) is None
+    assert named(sure) is None and named(_Cost("a", 5, 5, 5), _Cost("b", 5, 5, 5)) is None
+
+
+def test_the_headline_has_one_range_and_the_waits_of_the_table(gpuplan, twin):
+    words = (LOG, "--twin", twin, "--gpu-type", "h100", "--target", "p95_wait <= 12h")
+    (pool,) = sized(gpuplan, *words)["pools"]
+    assert pool["interval_is_open"] and pool["interval"]["high_gpus"] == 64
+    answer, rows = gpuplan("size", *words)[1].split("\n\n", 1)
+    answer = " ".join(answer.split())
+    assert "90% interval 5 or more)" in answer and "unclear" not in answer
+    assert "P95 wait 18.1 h (20.5 h from submission, of all jobs)" in answer
+    assert " 18.1 h " in next(row for row in rows.splitlines() if row.endswith("today"))
+    words = (*words[:-1], "p95_wait <= 19h", "--ci", 0)
+    assert "Today's nodes already meet the target." in " ".join(gpuplan("size", *words)[1].split())
+
+
+def test_waits_that_differ_by_chance_save_nothing():
+    def replay(*mean_waits_s):
+        return SizedReplay(8, {}, None, None, (), False, mean_waits_s=mean_waits_s)
+
+    # Differences 1, 0, -1, 2: their standard error is 0.65, the quantile for 4 pairs 2.1.
+    assert _chance_s(replay(9, 9, 9, 9), replay(8, 9, 10, 7)) == pytest.approx(1.36, abs=0.05)
+    assert _chance_s(replay(9, 9), replay(7, 7)) == 0
+    assert _chance_s(replay(), replay()) == 0
+
+
 def test_an_error_that_spans_the_target_leaves_sizes_unclear(gpuplan, twin):
     words = (LOG, "--twin", twin, "--gpu-type", "h100", "--ci", 0, "--target", "p95_wait <= 12h")
     results = sized(gpuplan, *words)
@@ -304,6 +355,16 @@ def test_no_number_of_nodes_is_named_where_limits_make_jobs_wait(gpuplan, birch)
     )
     assert code == 4 and json.loads(out)["results"]["gpus"] is None
     assert "no number of nodes that was tried meets p95_wait <= 10h" in err
+
+
+@pytest.mark.slow
+def test_gpus_that_shorten_no_wait_have_no_price_of_an_hour(gpuplan, birch):
+    folder, twin = birch
+    words = ("--twin", twin, "--gpu-type", "l40s", "--ci", 0, "--gpus", "24,40,48,96")
+    for point in sized(gpuplan, folder / "dumps/sacct.txt.gz", *words, "--price", 0.9)["points"]:
+        assert point["usd_per_wait_h_saved"] is None
+        # By hand from sacct: 31.1% of the 24 GPUs of today.
+        assert point["utilization"] * point["gpus"] == pytest.approx(0.311 * 24, rel=0.02)
 
 
 class Curve(Candidates):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.words import counted, joined, price_text
-from gpuplan.cli.formats.report import Column, Table, table
+from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (
     show_between,
@@ -93,6 +93,7 @@ def _nodes(rows: Sequence[SizePoint | SizePool]) -> str:
 
 def pools_table(results: SizeResults) -> Table:
     """Return one row per GPU type."""
+    is_site = results.policy == SITE_RULES
     return table(
         _pools_title(results),
         results.pools,
@@ -102,7 +103,9 @@ def pools_table(results: SizeResults) -> Table:
             "gpus": "GPUs needed",
             "nodes": _nodes(results.pools),
             "interval.low_gpus": "interval from",
-            "interval.high_gpus": "to",
+        },
+        Column("high_gpus", "to", show_count, _high),
+        {
             "today.cluster_gpus": "today",
             "today.mean_gpus": "held, mean",
             "today.peak_gpus": "peak",
@@ -111,7 +114,16 @@ def pools_table(results: SizeResults) -> Table:
         },
         Column("usd_per_gpu_h", "$/GPU-h", price_text),
         Column("usd_per_month", "$/month", show_dollars),
+        Column("over_today_usd_per_month", "over today" if is_site else "", show_dollars),
     )
+
+
+def _high(pool: SizePool) -> int | Shown | None:
+    """Return the high end of an interval; with a plus where more GPUs may be needed."""
+    if pool.interval is None:
+        return None
+    high = pool.interval.high_gpus
+    return Shown(high, f"{high:,}+") if pool.interval_is_open else high
 
 
 def _pools_title(results: SizeResults) -> str:
@@ -143,7 +155,8 @@ def headline(
     if why := contradiction(results.fidelity, source_format):
         return f"{why} {_today(results, period_text(period))}"
     if results.policy == SITE_RULES and results.targets:
-        return f"{_nodes_needed(results)} {_today(results, period_text(period))}"
+        met = " Today's nodes already meet the target." if results.today_meets else ""
+        return f"{_nodes_needed(results)} {_today(results, period_text(period))}{met}"
     if results.gpus is not None:
         parts += [_answer(results), _interval(results)]
     elif results.points:
@@ -182,30 +195,46 @@ def _nodes_needed(results: SizeResults) -> str:
             missed.append(pool.name)
             continue
         today = (pool.today.cluster_gpus or 0) // (pool.gpus // pool.nodes)
-        wait = "" if (point := _point(results, pool)) is None else _wait(results, point)
-        ends = ""
-        if pool.unclear is not None:
-            each = pool.gpus // pool.nodes
-            low, high = pool.unclear.low_gpus // each, pool.unclear.high_gpus
-            ends = (
-                f", unclear between {low:,} and {high // each:,}"
-                if high is not None
-                else (f", unclear from {low:,} on")
-            )
-        if pool.interval is not None and pool.interval.low_gpus < pool.interval.high_gpus:
-            each = pool.gpus // pool.nodes
-            low, high = pool.interval.low_gpus // each, pool.interval.high_gpus // each
-            ends += f", {pool.interval.level_percent:g}% interval {low:,} to {high:,}"
-        met.append(f"{counted(pool.nodes, f'{pool.name} node')} (today {today:,}; {wait}{ends})")
+        wait = "" if (point := _point(results, pool, pool.gpus)) is None else _wait(results, point)
+        nodes, more = counted(pool.nodes, f"{pool.name} node"), _over_today(pool)
+        met.append(f"{nodes} (today {today:,}{more}; {wait}{_ends(pool, pool.gpus // pool.nodes)})")
     if not met:
         return _out_of_reach(results, names)
     text = f"For {names} under the site's rules you need {', or '.join(met)}"
     text += ", the other nodes as they are." if len(results.pools) == 1 else "."
     if len(met) > 1:
         text = f"{text[:-1]}, each with the other nodes as they are."
+    if results.cheapest is not None:
+        word = "cheaper" if len(met) == 2 else "the cheapest"
+        text += f" The {results.cheapest} nodes are {word}."
+    elif len(met) > 1 and results.today.price_is_assumed is not True:
+        text += " Which costs least is too close to tell."
     if missed:
         text += f" No number of {' or '.join(missed)} nodes that was tried meets it."
     return text
+
+
+def _over_today(pool: SizePool) -> str:
+    """Return what the size of a pool costs more or less than today."""
+    usd = pool.over_today_usd_per_month
+    if not usd:
+        return ""
+    return f", {show_dollars(abs(usd))} a month {'more' if usd > 0 else 'less'}"
+
+
+def _ends(pool: SizePool, each: int) -> str:
+    """Return the nodes that may be enough: the interval, without one those within the error."""
+    if (ends := pool.interval) is not None and ends.low_gpus < ends.high_gpus:
+        high = "or more" if pool.interval_is_open else f"to {ends.high_gpus // each:,}"
+        return f", {ends.level_percent:g}% interval {ends.low_gpus // each:,} {high}"
+    if pool.unclear is None:
+        return ""
+    low, most = pool.unclear.low_gpus // each, pool.unclear.high_gpus
+    return (
+        f", unclear from {low:,} on"
+        if most is None
+        else f", unclear between {low:,} and {most // each:,}"
+    )
 
 
 def _out_of_reach(results: SizeResults, names: str) -> str:
@@ -240,7 +269,7 @@ def _answer(results: SizeResults) -> str:
     if len(results.pools) > 1:
         each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
         return f"{text}: {each}, {cost}."
-    point = _point(results, results.pools[0])
+    point = _point(results, results.pools[0], results.gpus)
     used = "" if point is None or point.utilization is None else f", {point.utilization:.0%} used"
     wait = "" if point is None else f"{_wait(results, point)}{used}, "
     return f"{text}: {wait}{cost}."
@@ -318,7 +347,7 @@ def _today(results: SizeResults, when: str) -> str:
     mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
     if len(results.pools) > 1:
         peak += ", all GPU types at once"
-    wait = "" if today.p95_wait_s is None else f", P95 wait {show_duration(today.p95_wait_s)}"
+    wait = _wait_today(results)
     # Dollars of some types do not stand beside the bill of all.
     usd = None if results.gpus is None and is_of_some_types(results) else today.usd_per_month
     if today.cluster_gpus is None or usd is None:
@@ -330,6 +359,21 @@ def _today(results: SizeResults, when: str) -> str:
         f"{when}: {gpus} for {show_dollars(usd)} a month, {mean} held on average "
         f"(peak {peak}){wait}."
     )
+
+
+def _wait_today(results: SizeResults) -> str:
+    """Return the recorded P95 wait, under a site's rules that of the curve beside it."""
+    if results.today.p95_wait_s is None:
+        return ""
+    recorded = show_duration(results.today.p95_wait_s)
+    pool = results.pools[0]
+    point = _point(results, pool, pool.today.cluster_gpus)
+    if results.policy != SITE_RULES or point is None:
+        return f", P95 wait {recorded}"
+    counted_wait = show_duration(point.p95_wait_s)
+    if counted_wait == recorded:
+        return f", P95 wait {recorded}"
+    return f", P95 wait {counted_wait} ({recorded} from submission, of all jobs)"
 
 
 def _today_of_types(results: SizeResults, when: str) -> str:
@@ -345,7 +389,7 @@ def _today_of_types(results: SizeResults, when: str) -> str:
     return f"{when}: {joined(parts)} held on average."
 
 
-def _point(results: SizeResults, pool: SizePool) -> SizePoint | None:
-    """Return the answer of a pool on its curve."""
+def _point(results: SizeResults, pool: SizePool, gpus: int | None) -> SizePoint | None:
+    """Return a size of a pool on its curve; None where it is not there."""
     names = (None, pool.name)
-    return next((p for p in results.points if p.gpus == pool.gpus and p.gpu_type in names), None)
+    return next((p for p in results.points if p.gpus == gpus and p.gpu_type in names), None)

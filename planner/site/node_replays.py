@@ -225,6 +225,7 @@ def replay_nodes(gpus: int, terms: SiteTerms) -> SizedReplay:
         could_meet=all(target.is_met(value - error) for target, value, error in limits),
         could_miss=any(not target.is_met(value + error) for target, value, error in limits),
         groups=by_replica[0].groups(),
+        mean_waits_s=tuple(float(replica.wait_s.mean()) for replica in by_replica),
         **_joined([each for each in judged if each is not None], wait_offsets),
     )
 

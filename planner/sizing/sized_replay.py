@@ -88,6 +88,7 @@ class SizedReplay:
         tail: share of the resamples beyond each end of an interval, for its number of blocks.
         mean_wait_interval, p95_wait_interval: None without confidence.
         groups: waits by group, where requested.
+        mean_waits_s: mean wait of each of several replays; empty where there is one.
     """
 
     gpus: int
@@ -104,6 +105,7 @@ class SizedReplay:
     mean_wait_interval: tuple[float, float] | None = None
     p95_wait_interval: tuple[float, float] | None = None
     groups: tuple[GroupWaits, ...] = ()
+    mean_waits_s: tuple[float, ...] = ()
 
     @property
     def may_meet(self) -> bool:

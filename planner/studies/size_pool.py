@@ -18,6 +18,7 @@ from gpuplan.planner.money.price_request import Price
 from gpuplan.planner.requests.size import SizeRequest
 from gpuplan.planner.requests.size_texts import SizeRange
 from gpuplan.planner.runs.gpu_intervals import GpuInterval, Resampling
+from gpuplan.planner.site.effects import chance_of
 from gpuplan.planner.site.fidelity import NOT_REPLAYED, SITE_RULES, Fidelity, unknown
 from gpuplan.planner.sizing.pools import JobPool
 from gpuplan.planner.sizing.search import Candidates, Sizes, interval_of, smallest
@@ -97,6 +98,11 @@ class TypeAnswer:
         anyway = float(sum(pool.gpus * pool.usd_per_gpu_h for pool in self.paid))
         return (anyway + above * self.price.usd_per_gpu_h) * MONTH_H
 
+    def over_today_usd(self, gpus: int) -> float | None:
+        """Return what GPUs cost a month more than today's; None where these have no cost."""
+        usd = self.today().usd_per_month
+        return None if usd is None else self.month_usd(gpus) - usd
+
     def run(self, *, may_speak: bool = True) -> None:
         """Search, and replay the sizes to show; only the latter where no size may be named."""
         request, self.may_speak = self.request, may_speak
@@ -155,14 +161,16 @@ class TypeAnswer:
         window_h = self.window_s / HOUR_S
         jobs_a_month = self.jobs / window_h * MONTH_H if window_h else 0.0
         points: list[SizePoint] = []
+        before: SizedReplay | None = None
         for replay in replays:
             usd = self.month_usd(replay.gpus)
             saved = None
-            if points:
-                hours = (
-                    (points[-1].mean_wait_s - replay.waits["mean_wait_s"]) / HOUR_S * jobs_a_month
-                )
-                saved = (usd - points[-1].usd_per_month) / hours if hours > 0 else None
+            if before is not None:
+                less_s = before.waits["mean_wait_s"] - replay.waits["mean_wait_s"]
+                hours = less_s / HOUR_S * jobs_a_month
+                if less_s > _chance_s(before, replay) and hours > 0:
+                    saved = (usd - points[-1].usd_per_month) / hours
+            before = replay
             points.append(
                 SizePoint(
                     gpu_type=None if self.is_one else self.name,
@@ -213,7 +221,8 @@ class TypeAnswer:
 
     def result(self) -> SizePool:
         """Return the pool as JSON has it."""
-        gpus = self.gpus
+        gpus, interval = self.gpus, self.interval
+        top = None if interval is None else self.sizes.replays.get(interval.high_gpus)
         return SizePool(
             name=self.name,
             jobs=self.jobs,
@@ -222,7 +231,9 @@ class TypeAnswer:
             nodes=None if gpus is None else self.nodes(gpus),
             usd_per_month=None if gpus is None else self.month_usd(gpus),
             utilization=None if gpus is None else self.sizes.at_size(gpus).utilization,
-            interval=self.interval,
+            over_today_usd_per_month=None if gpus is None else self.over_today_usd(gpus),
+            interval=interval,
+            interval_is_open=top is not None and not top.surely_meets,
             unclear=self.unclear,
             widest_job_gpus=self.widest,
             no_wait_gpus=self.no_wait_gpus,
@@ -230,6 +241,14 @@ class TypeAnswer:
             commitment=self.commitment,
             fidelity=self.fidelity,
         )
+
+
+def _chance_s(one: SizedReplay, other: SizedReplay) -> float:
+    """Return the seconds by which mean waits of two sizes may differ by chance of the replays."""
+    differences = np.subtract(one.mean_waits_s, other.mean_waits_s)
+    if differences.size < 2:
+        return 0.0
+    return chance_of(float(differences.std(ddof=1)), differences.size)
 
 
 def results_of(

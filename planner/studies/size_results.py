@@ -49,7 +49,8 @@ class SizePoint:
         target_values: of each target, in its unit.
         target_errors: how far they may be off; empty where the model does not tell.
         usd_per_wait_h_saved: dollars of a month that save an hour of waiting against the next
-            smaller size of the curve; null where it saves none.
+            smaller size of the curve; null where it saves none, or under the site's rules no more
+            than the chance of the replays.
         mean_wait_interval_s, p95_wait_interval_s: low and high end; null without intervals.
         groups: waits by group, user, class or GPU type, where requested (``--by``).
     """
@@ -111,7 +112,10 @@ class SizePool:
         nodes: of that size; null where nodes do not matter.
         usd_per_month: of that size.
         utilization: at that size.
+        over_today_usd_per_month: of that size more than of today's GPUs; null where these have no
+            bill.
         interval: of that size.
+        interval_is_open: whether its high end is the most that was tried, and not sure either.
         unclear: the sizes of which the smallest that meets the targets may be one, within the error
             of the site's model; null where that size is sure, and under a policy.
         widest_job_gpus: GPUs of the widest job.
@@ -129,7 +133,9 @@ class SizePool:
     nodes: int | None
     usd_per_month: float | None
     utilization: float | None
+    over_today_usd_per_month: float | None
     interval: GpuInterval | None
+    interval_is_open: bool
     unclear: UnclearSizes | None
     widest_job_gpus: int
     no_wait_gpus: int | None
@@ -161,6 +167,8 @@ class SizeResults:
         fidelity: how a replay of today compares with the log.
         today_meets: whether the recorded waits meet the targets, on each GPU type; null without a
             target, with growth, and where these waits do not tell.
+        cheapest: the GPU type whose nodes meet the targets for the fewest dollars more than today,
+            under the site's rules; null where the error of the model may make another one cheaper.
         today_groups: the recorded waits by group, where ``--by`` and the log have them.
     """
 
@@ -178,6 +186,7 @@ class SizeResults:
     commitment: CommitmentResult | None
     fidelity: Fidelity
     today_meets: bool | None = None
+    cheapest: str | None = None
     today_groups: tuple[GroupWaits, ...] | UnsetType = UNSET
 
 

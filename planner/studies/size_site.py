@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,6 +82,17 @@ class SiteAnswer(TypeAnswer):
         if self.gpus is not None:
             self.unclear = unclear_of(self.sizes, self.gpus)
 
+    def cost(self) -> _Cost | None:
+        """Return what the size costs more than today; None without one, or without a price."""
+        if self.gpus is None or not self.request.prices.is_given:
+            return None
+        low, high = self.gpus, self.gpus
+        if self.unclear is not None:
+            low, high = self.unclear.low_gpus, self.unclear.high_gpus or 0
+        sizes = (self.gpus, low, high)
+        usd, low_usd, high_usd = (self.over_today_usd(gpus) or 0.0 for gpus in sizes)
+        return _Cost(self.name, usd, low_usd, high_usd if high else np.inf)
+
     def check_sizes(self, sizes: tuple[int, ...]) -> None:  # type: ignore[override]
         """Raise `UsageError` where a size is no whole nodes, or cannot hold a job."""
         for gpus in sizes:
@@ -95,6 +106,16 @@ class SiteAnswer(TypeAnswer):
     def no_wait_gpus(self) -> int | None:
         """Limits make jobs wait at any size."""
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What the size of a type costs a month more than today, and at the ends of unclear sizes."""
+
+    name: str
+    usd: float
+    low_usd: float
+    high_usd: float
 
 
 def _widest(terms: SiteTerms) -> int:
@@ -227,4 +248,17 @@ def _results(
     )
     here = answers[0].sizes.replays.get(answers[0].today_gpus or 0)  # the same waits for every type
     meets = here.meets if here is not None and request.target else None
-    return replace(results_of(request, answers, pools, today, fidelity), today_meets=meets)
+    results = results_of(request, answers, pools, today, fidelity)
+    if not request.prices.is_given:
+        results = replace(results, today=replace(results.today, price_is_assumed=True))
+    return replace(results, today_meets=meets, cheapest=_cheapest(answers))
+
+
+def _cheapest(answers: Sequence[SiteAnswer]) -> str | None:
+    """Return the type whose size costs least more than today, whichever unclear size counts."""
+    costs = [cost for cost in (answer.cost() for answer in answers) if cost is not None]
+    if len(costs) < 2:
+        return None
+    best = min(costs, key=lambda cost: cost.usd)
+    others = [cost for cost in costs if cost is not best]
+    return best.name if all(best.high_usd < other.low_usd for other in others) else None
