@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from gpuplan.analysis.base.plain import plain
+from gpuplan.cli.gates.gates import check
 from gpuplan.cli.tables.twin_tables import whatif_headline
 from gpuplan.planner.site.change_effects import ChangeEffect, wait_growth
 from gpuplan.planner.site.effects import Effect, GroupEffect, verdict
@@ -399,6 +401,21 @@ def headline(*groups, strict=False):
     )  # fmt: skip
     growth = {row.name: row for row in wait_growth("account", [change], strict)}
     return whatif_headline(SimpleNamespace(changes=(change,), on_no_node={}), strict), growth
+
+
+def test_a_gate_names_the_change_of_several_that_trips_it():
+    worse = group_of("nlp", (800.0, 500.0), NOTHING)
+    changes = [
+        SimpleNamespace(name=name, groups=(group_of("all jobs", NOTHING, NOTHING), group))
+        for name, group in (("add 8", group_of("nlp", LESS, LESS)), ("less 8", worse))
+    ]
+    condition = "mean_wait_growth[any team] > 10%"
+    for some_changes, named in ((changes, " with less 8"), (changes[1:], "")):
+        growth = wait_growth("team", some_changes, strict=False)
+        (gate,) = check({"growth": plain(growth)}, [condition], "whatif")
+        assert gate.detail == (  # 800 s of an hour
+            f"growth[any team].mean_wait_growth is 22.2% (nlp){named}, limit 10.0%"
+        )
 
 
 def test_a_group_has_to_stand_out_to_be_named_and_to_trip_any_team():

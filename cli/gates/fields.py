@@ -22,6 +22,8 @@ from gpuplan.cli.gates.row_keys import KEY_NAMES, Layout, keys_of, named_items, 
 
 NAMED_AT_MOST = 8
 ANY_ROW = "*"
+WITH = "_with"
+"""Ends the name of a text beside a number of the same name without it."""
 NEAR = 0.6  # of 1; below it a name is not a misspelling
 SAME = 1e-5  # two numbers that name one row may differ by this much of the larger
 
@@ -155,11 +157,14 @@ class Numbers:
         by_path: path -> its numbers, several if it is in a list.
         truths: path -> what is true or false there, or null.
         command: whose result it is; empty where that is unknown.
+        conditions: address of a number -> the text beside it of what it is with, such as a change
+            of a site; see `WITH`.
     """
 
     by_path: dict[str, list[ResultField]] = field(default_factory=dict)
     truths: dict[str, list[ResultField]] = field(default_factory=dict)
     command: str = ""
+    conditions: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, fields: Iterable[ResultField], command: str = "") -> Numbers:
@@ -170,6 +175,8 @@ class Numbers:
                 numbers.by_path.setdefault(entry.path, []).append(entry)
             if entry.is_truth or entry.value is None:
                 numbers.truths.setdefault(entry.path, []).append(entry)
+            if isinstance(entry.value, str) and entry.value and entry.path.endswith(WITH):
+                numbers.conditions[entry.address.removesuffix(WITH)] = entry.value
         return numbers
 
     def for_condition(self, *, is_truth: bool) -> Numbers:

@@ -349,6 +349,8 @@ def _judged_as(
     if worst.is_truth:
         shown, limit_shown = (str(bool(truth)).lower() for truth in (value, limit))
     of = "" if not holding else _of_any(worst, numbers.by_path.get(path, ()))
+    if holding and worst.address in numbers.conditions:
+        of += f" with {numbers.conditions[worst.address]}"
     detail = f"{prefix}{worst.address} is {shown}{of}, limit {limit_shown}"
     replayed = numbers.replayed(worst)
     if replayed is not None and replayed.number is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from msgspec import UNSET, UnsetType
@@ -98,11 +98,15 @@ class WaitGrowth:
         mean_wait_growth: effect on the mean wait over the wait of today, at least 60 s; 0 where it
             is too small to tell.
         p95_wait_growth: the same of the P95 wait.
+        mean_wait_growth_with, p95_wait_growth_with: the change of which that is; empty where there
+            is one only.
     """
 
     name: str
     mean_wait_growth: float
     p95_wait_growth: float
+    mean_wait_growth_with: str
+    p95_wait_growth_with: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +174,16 @@ def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple
     """
     most: dict[str, WaitGrowth] = {}
 
-    def count(name: str, mean: float, p95: float) -> None:
-        row = most.get(name, WaitGrowth(name, mean, p95))
-        most[name] = WaitGrowth(
-            name, max(row.mean_wait_growth, mean), max(row.p95_wait_growth, p95)
-        )
+    def count(name: str, change: str, mean: float, p95: float) -> None:
+        row = most.setdefault(name, WaitGrowth(name, mean, p95, change, change))
+        if mean > row.mean_wait_growth:
+            row = replace(row, mean_wait_growth=mean, mean_wait_growth_with=change)
+        if p95 > row.p95_wait_growth:
+            row = replace(row, p95_wait_growth=p95, p95_wait_growth_with=change)
+        most[name] = row
 
     for change in changes:
+        change_name = change.name if len(changes) > 1 else ""
         for group in change.groups:
             figures = (
                 (group.effect_s, group.error_s, group.verdict, group.replayed_mean_wait_s),
@@ -190,8 +197,8 @@ def wait_growth(by: str, changes: Sequence[ChangeEffect], strict: bool) -> tuple
                     grown * is_counted for grown, is_counted in zip(growth, counts, strict=True)
                 ]
                 for name in dict.fromkeys(("any team", f"any {by}")):
-                    count(name, *of_many)
-            count(group.name, *growth)
+                    count(name, change_name, *of_many)
+            count(group.name, change_name, *growth)
     return tuple(most.values())
 
 
