@@ -216,18 +216,25 @@ class FftRounds:
     def lasts(self, state: RoundState, kind: IntArray) -> int:
         """Return for how many more rounds a choice is surely that of least cost.
 
-        That is so while each job runs where it costs least, and none was denied anything: then
-        debts stay 0.
+        That is so while each job runs where it costs least, and debts stay what they are: those of
+        0 where a job gets more than its share, all where it gets just that.
         """
         assert self.debt is not None
-        jobs, rate, width = state.jobs, state.rate, state.width
-        is_slowed = jobs.cross_host is not None or max(state.cluster.cross_host) > 1
-        if (kind < 0).any() or (self.missed > 0).any() or self.debt[state.running].any():
+        factors = np.array(state.cluster.cross_host)
+        if state.jobs.cross_host is not None:
+            factors = np.append(factors, state.jobs.cross_host[state.running])
+        changes = (self.missed > 0) | ((self.missed < 0) & (self.debt[state.running] > 0))
+        if (kind < 0).any() or changes.any():
             return 0
-        if is_slowed or self.rules.phi == "remaining":
+        if (factors > 1).any() or self.rules.phi == "remaining":  # work may fall faster
             return 0
         return rounds_until_dearer(
-            self.rules, cost=self.cost, kind=kind, width=width, work=state.work, rate=rate
+            self.rules,
+            cost=self.cost,
+            kind=kind,
+            width=state.width,
+            work=state.work,
+            rate=state.rate,
         )
 
     def _solve(self, cost: FloatArray, width: IntArray, gpus: IntArray) -> RoundAnswer:
