@@ -121,6 +121,15 @@ def test_a_limit_that_is_today_s_is_no_option(site):
     assert (found.cheapest, found.tied, found.maybe) == ("burst over 2h", (), ())
 
 
+def test_an_option_with_which_most_jobs_never_start_has_no_waits(site):
+    # Every job has 4 GPUs, so a limit of 2 holds all of them for ever.
+    found = compared(site, "limit user=2", target=("p95_wait <= 1d",))
+    (option,) = found.options
+    assert sum(option.never_start.values()) > 20
+    assert (option.waits, option.target) == (None, MISSED)
+    assert (found.cheapest, found.tied, found.maybe) == (None, (), ())
+
+
 def test_parts_that_queue_again_count_and_lost_work_wins_nothing(site):
     # Ten-hour jobs under a limit of an hour: ann's and bob's parts take turns from 1:00 on.
     whole = compared(site, "max-time 1h", target=("mean_wait <= 4h",)).options[0]
@@ -142,7 +151,7 @@ def test_the_fidelity_does_not_depend_on_the_other_options(site):
     assert alone.cheapest == beside.cheapest == "add-nodes 1"
     assert alone.options[0] == beside.options[1]
     none = beside.options[0]
-    assert sum(none.never_start.values()) == 36 and none.waits.verdict == "longer"
+    assert sum(none.never_start.values()) == 36 and none.waits is None
 
 
 def test_a_what_if_begins_with_the_jobs_that_it_rejects(gpuplan, site):

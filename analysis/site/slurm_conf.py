@@ -48,8 +48,8 @@ def read_slurm_conf(path: Path) -> SiteDocument:
         reader.take(file, number, line)
     if lines and not reader.has_settings:
         file, number, line = lines[0]
-        found = f"found {shortened(line)!r}"
-        raise InputError(file, found, row=number, expected="Key=Value, as in a slurm.conf")
+        problem = f"found {shortened(line)!r}"
+        raise InputError(file, problem, row=number, expected="Key=Value, as in a slurm.conf")
     reader.finish(path)
     return document
 

@@ -18,7 +18,7 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.tables.quota_tables import quota_tables
 from gpuplan.planner.site.change_effects import LEAST_WAIT_S
-from gpuplan.planner.site.effects import LONGER, NO_CHANGE
+from gpuplan.planner.site.effects import LONGER, MOST_LOST, NO_CHANGE
 from gpuplan.planner.twin.score import shown_in_one_unit
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 LEAST_GIVEN_UP = 1
 """Jobs given up that a headline tells."""
-MOST_LOST = 0.5
-"""Share of the jobs: where more never start, waits of the others are not told."""
 
 
 def show_signed(seconds: float) -> str:

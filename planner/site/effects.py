@@ -28,6 +28,8 @@ SMALL_SHARE = 0.05
 """... and so much of the wait: what a model of a scheduler resolves, too."""
 LOST_SHARE = 0.01
 """Of the jobs of a group: if more never start with a change, its effect counts them."""
+MOST_LOST = 0.5
+"""Of all jobs: if more never start with a change, waits of the others tell nothing."""
 LEAST_BLOCKS = 6
 """Blocks of weeks, else of days, of which each is left out in turn; fewer say nothing."""
 

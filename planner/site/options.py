@@ -18,7 +18,7 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.runs.recorded_waits import WaitPairs
 from gpuplan.planner.site.change_effects import ChangeEffect, WhatIfResults, change_cost, months_of
-from gpuplan.planner.site.effects import NO_CHANGE, SHORTER, GroupEffect, chance_of
+from gpuplan.planner.site.effects import MOST_LOST, NO_CHANGE, SHORTER, GroupEffect, chance_of
 from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of, unknown
 from gpuplan.planner.site.site_sizes import held_jobs
 from gpuplan.planner.sizing.targets import MEAN, PERCENTILE, WAIT, Target, parse_target
@@ -87,7 +87,8 @@ class OptionResult:
         gpus_added: GPUs more than today by type; fewer are negative.
         burst_gpu_h_per_month: GPU-hours on demand in a month of 730.5 hours.
         usd_per_month: dollars more than today; less are negative.
-        waits: of all jobs; null where no scored job starts in every replay.
+        waits: of all jobs; null where no scored job starts in every replay, or most jobs never
+            start.
         usd_per_wait_h_saved: dollars per hour that a job waits less; null where it costs nothing
             or waits are not clearly shorter.
         target: ``met``, ``missed``, or ``unclear`` within the error; null without a target.
@@ -253,7 +254,9 @@ def _option(
         OptionWaits.of(group, effect.replicas, _recorded(work, group, by))
         for group in effect.groups
     ]
-    waits = groups[0] if groups else None
+    loses_most = sum(effect.rejected.values()) > MOST_LOST * work.jobs.id.size
+    waits = groups[0] if groups and not loses_most else None
+    verdict = MISSED if loses_most else target_verdict(waits, targets, today)
     saved_h = 0.0
     if waits is not None and waits.verdict == SHORTER and months:
         saved_h = -waits.effect_s / HOUR_S * waits.jobs / months
@@ -264,7 +267,7 @@ def _option(
         usd_per_month=usd,
         waits=waits,
         usd_per_wait_h_saved=usd / saved_h if saved_h > 0 and usd > 0 else None,
-        target=target_verdict(waits, targets, today) if targets else None,
+        target=verdict if targets else None,
         never_start=effect.rejected,
         requeued_jobs=0 if effect.split is None else effect.split.requeued,
         cut_jobs=0 if effect.split is None else effect.split.cut,

@@ -51,8 +51,6 @@ def what_if(
     by: str = "account",
     strict: bool = False,
     chosen: str | None = None,
-    all_parts: bool = False,
-    with_held: bool = False,
 ) -> WhatIfResults:
     """Replay a log, or the last weeks of a long one, in pairs without and with each change.
 
@@ -65,8 +63,6 @@ def what_if(
         by: what groups are.
         strict: see `wait_growth`.
         chosen: the rules that the calibration chose, if others are replayed.
-        all_parts: whether the wait of a job that goes on as new ones is that of all its parts.
-        with_held: whether jobs whose wait the rules do not explain count, as recorded.
 
     Raises:
         InputError: the log names a partition that the settings do not describe.
@@ -74,8 +70,8 @@ def what_if(
     """
     check_groups(by, calibration.level)
     changes = list(changes)
-    pairs = pairs_of(log, document, changes, calibration, chosen=chosen, with_held=with_held)
-    return effects_of_pairs(pairs, calibration, by=by, strict=strict, all_parts=all_parts)
+    pairs = pairs_of(log, document, changes, calibration, chosen=chosen)
+    return effects_of_pairs(pairs, calibration, by=by, strict=strict)
 
 
 def effects_of_pairs(
@@ -86,7 +82,10 @@ def effects_of_pairs(
     strict: bool = False,
     all_parts: bool = False,
 ) -> WhatIfResults:
-    """Replay pairs until more would say little, and return what the changes do; see `what_if`."""
+    """Replay pairs until more would say little, and return what the changes do; see `what_if`.
+
+    With ``all_parts`` the wait of a job that goes on as new ones is that of all its parts.
+    """
     waits = grown(pairs, by, all_parts=all_parts)
     effects = [_change_effect(pairs, at, groups) for at, groups in enumerate(waits)]
     patience = pairs.patience
@@ -169,6 +168,8 @@ def pairs_of(
     with_held: bool = False,
 ) -> Pairs:
     """Return what is to be replayed in pairs, nothing of it replayed yet; see `what_if`.
+
+    With ``with_held`` jobs whose wait the rules do not explain count, as recorded.
 
     Raises:
         InputError: the log names a partition that the settings do not describe.

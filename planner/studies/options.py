@@ -9,7 +9,7 @@ from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.requests.options import OptionsRequest
 from gpuplan.planner.site.options import OptionsResults, options_of
-from gpuplan.planner.site.pairs import what_if
+from gpuplan.planner.site.pairs import effects_of_pairs, pairs_of
 from gpuplan.planner.site.site_sizes import held_jobs, held_note
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.whatif import calibration_warnings
@@ -30,10 +30,9 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
     changes = [
         replace(change.settled(document, log), name=change.name) for change in request.changes()
     ]
-    effects = what_if(
-        log, document, changes, calibration, by=request.by or "account",
-        chosen=request.site()[1].level, all_parts=True, with_held=True,
-    )  # fmt: skip
+    chosen = request.site()[1].level
+    pairs = pairs_of(log, document, changes, calibration, chosen=chosen, with_held=True)
+    effects = effects_of_pairs(pairs, calibration, by=request.by or "account", all_parts=True)
     held = held_jobs(effects.work)
     compared = options_of(effects, changes, document, prices, request.targets(), request.by)
     warnings = (*calibration_warnings(request, log), *effects.unused)

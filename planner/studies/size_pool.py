@@ -243,9 +243,9 @@ class TypeAnswer:
         )
 
 
-def _chance_s(one: SizedReplay, other: SizedReplay) -> float:
+def _chance_s(smaller: SizedReplay, larger: SizedReplay) -> float:
     """Return the seconds by which mean waits of two sizes may differ by chance of the replays."""
-    differences = np.subtract(one.mean_waits_s, other.mean_waits_s)
+    differences = np.subtract(smaller.mean_waits_s, larger.mean_waits_s)
     if differences.size < 2:
         return 0.0
     return chance_of(float(differences.std(ddof=1)), differences.size)
@@ -326,11 +326,11 @@ class PoolAnswer(TypeAnswer):
         if waits is None or np.isnan(waits).all():
             return None
         run_s = jobs.workload.service_us / MICROS
-        known = ~np.isnan(waits)
-        runs = known & (run_s > 0)
-        slowdown = (waits[runs] + run_s[runs]) / run_s[runs]
+        recorded = ~np.isnan(waits)
+        runs = recorded & (run_s > 0)
+        slowdown, waits = (waits[runs] + run_s[runs]) / run_s[runs], waits[recorded]
         return all(
-            target.is_met(target.value(slowdown if target.quantity == SLOWDOWN else waits[known]))
+            target.is_met(target.value(slowdown if target.quantity == SLOWDOWN else waits))
             for target in self.request.targets()
         )
 
