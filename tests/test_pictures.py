@@ -61,7 +61,8 @@ def results_of(names, waits=(4000.0, 900.0, 20.0), today_s=600.0):
         pools = tuple(
             SizePool(
                 name=name, jobs=10, usd_per_gpu_h=1000 / 8 / MONTH_H, gpus=16, nodes=None,
-                usd_per_month=2000.0, utilization=0.5, interval=None, widest_job_gpus=8,
+                usd_per_month=2000.0, over_today_usd_per_month=500.0, utilization=0.5,
+                interval=None, interval_is_open=False, widest_job_gpus=8,
                 no_wait_gpus=24, commitment=None, fidelity=None, unclear=None,
                 today=SizeToday(
                     cluster_gpus=12, mean_gpus=6.0, peak_gpus=12.0, mean_wait_s=60.0,

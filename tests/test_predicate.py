@@ -197,10 +197,14 @@ def test_what_is_no_predicate_is_refused_in_a_chain_too(ten, text):
             read_trace(ten, Selection(where=where))
 
 
-@pytest.mark.parametrize("text", ["sum(num_gpus) > 99", "num_gpus = MAX (num_gpus)"])
+@pytest.mark.parametrize("text", ["sum(num_gpus) > 99", "MIN(num_gpus) > 1 AND MAX (num_gpus) > 2"])
 def test_what_is_of_all_jobs_is_no_condition_of_one(ten, text):
-    with pytest.raises(UsageError, match=r"(SUM|MAX) is over all jobs; a condition is of one job"):
+    with pytest.raises(UsageError, match="is of all jobs together, not of each"):
         read_trace(ten, Selection(where=text))
+
+
+def test_a_job_compares_with_all_jobs(ten):
+    assert read_trace(ten, Selection(where="num_gpus >= MAX(num_gpus)")).jobs.height >= 1
 
 
 def test_text_without_quotes_is_told_how_to_be_text(gpuplan, tmp_path):

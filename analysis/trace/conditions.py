@@ -13,18 +13,11 @@ from gpuplan.analysis.job_table.schema import CANONICAL
 
 QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
 UNKNOWN_COLUMN = re.compile(r'unable to find column "([^"]+)"')
-OF_ALL_JOBS = re.compile(
-    r"\b(?:avg|count|first|last|max|mean|median|min|quantile_\w+|std\w*|sum|var\w*)(?=\s*\()", re.I
-)
-"""Functions over all jobs. Polars takes them, and a sum above a limit then keeps every job."""
 SQL_WORDS = re.compile(r"\b(?:user|group|cluster)\b", re.IGNORECASE)
 
 
 def read_condition(where: str, scan: pl.LazyFrame, option: str = "--where") -> pl.Expr:
     """Return a checked polars expression for the text of an option."""
-    if (over_all := OF_ALL_JOBS.search(QUOTED.sub("", where))) is not None:
-        word = over_all[0].upper()
-        raise bad_condition(where, f"{word} is over all jobs; a condition is of one job", option)
     try:
         predicate = read_predicate(where)
         terms = [term.alias(str(number)) for number, term in enumerate(predicate.terms)]
@@ -36,6 +29,12 @@ def read_condition(where: str, scan: pl.LazyFrame, option: str = "--where") -> p
     for kind in kinds:
         if kind != pl.Boolean():
             raise bad_condition(where, f"gives {kind}, not true or false", option)
+    schema = scan.collect_schema()
+    two_jobs = pl.DataFrame({name: [None, None] for name in schema}, schema)
+    has_columns = bool(predicate.expression.meta.root_names())
+    if has_columns and two_jobs.select(predicate.expression).height == 1:
+        # One truth for all, as of a sum, would keep every job or none.
+        raise bad_condition(where, "is of all jobs together, not of each", option)
     return predicate.expression
 
 
