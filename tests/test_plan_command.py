@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support_plan import BOTH, HOUR, refusal_of, results_of
+from support_plan import BOTH, HOUR, headline_of, refusal_of, results_of
 from support_traces import write_trace
 
 from gpuplan.planner.requests.plan import PurchaseRequest
@@ -94,6 +94,14 @@ def test_every_lever_is_used_and_worth_something(gpuplan, steps):
     assert "on spot (each node lost every 18 h on average), for" in " ".join(out.split())
     shares = [route["share"] for row in results["classes"] for route in row["routes"]]
     assert sum(shares) == pytest.approx(len(results["classes"]))
+
+
+def test_what_was_offered_and_does_not_pay_is_said(gpuplan, steps):
+    spot, containers = ("--spot", "true", "--spot-price", "9"), ("--serverless", "9")
+    assert ". Spot GPUs do not pay. " in headline_of(gpuplan, steps, *BOTH, *spot)
+    both = headline_of(gpuplan, steps, *BOTH, *spot, *containers)
+    assert ". Neither spot GPUs nor containers pay. " in both
+    assert "pay" not in headline_of(gpuplan, steps, *BOTH)
 
 
 def test_deferred_jobs_fill_idle_gpus(gpuplan, steps):

@@ -141,8 +141,8 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
 def _unpaid(results: PlanResults) -> str:
     """Return what was offered beside the pool and takes no job, as a sentence."""
     used = {use.name for use in results.markets if use.mean_gpus > 0}
-    offered = {use.name for use in results.markets} - used
-    named = [text for name, text in BESIDE.items() if name in offered]
+    offered = {part.name for part in results.outlook.decisions}
+    named = [text for name, text in BESIDE.items() if name in offered - used]
     if not named:
         return ""
     if named[1:]:
