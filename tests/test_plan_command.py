@@ -97,10 +97,12 @@ def test_every_lever_is_used_and_worth_something(gpuplan, steps):
 
 
 def test_what_was_offered_and_does_not_pay_is_said(gpuplan, steps):
-    spot, containers = ("--spot", "true", "--spot-price", "9"), ("--serverless", "9")
+    spot, containers = ("--spot", "true", "--spot-price", "2"), ("--serverless", "3")
     assert ". Spot GPUs do not pay. " in headline_of(gpuplan, steps, *BOTH, *spot)
     both = headline_of(gpuplan, steps, *BOTH, *spot, *containers)
     assert ". Neither spot GPUs nor containers pay. " in both
+    # No job may go there, so the price decides nothing.
+    assert "pay" not in headline_of(gpuplan, steps, *BOTH, *spot, "--spot-max", "0%")
     assert "pay" not in headline_of(gpuplan, steps, *BOTH)
 
 

@@ -58,10 +58,10 @@ def test_pooling_of_gpu_types_is_not_called_faster(gpuplan, two_types):
     assert results["fastest"] is None and results["cheapest"] is None
     assert not (kueue["is_ranked"] or pooled["is_ranked"] or pooled["non_dominated"])
     code, out, err = gpuplan("compare", *two_types, *policies)
-    told = " ".join(out.split())
-    assert code == 0 and "None is called the fastest: kueue keeps jobs to 8 " in told
-    assert "first-fit runs any job on any of 16 GPUs" in told and "is fastest" not in told
-    assert "--gpus 8." in told and "--where \"gpu_type = 'H100" in told
+    said = " ".join(out.split())
+    assert code == 0 and "None is called the fastest: kueue keeps jobs to 8 " in said
+    assert "first-fit runs any job on any of 16 GPUs" in said and "is fastest" not in said
+    assert "--gpus 8." in said and "--where \"gpu_type = 'H100" in said
     assert "kueue keeps the types apart; first-fit treats all GPUs as one type" in err
 
 
@@ -113,10 +113,10 @@ def test_a_policy_in_a_loop_of_evictions_is_not_ranked(gpuplan, loop):
     assert (kueue["is_ranked"], kueue["non_dominated"], other["is_ranked"]) == (False, False, True)
     assert results["fastest"] == results["cheapest"] == "first-fit"
     code, out, _ = gpuplan("compare", *loop, *policies)
-    told = " ".join(out.split())
-    assert code == 0 and "kueue ends in a loop of evictions: 2 jobs of q2, q3" in told
-    assert "job 3 30 times, so it is not ranked" in told
-    assert "evictions" in told and " 59 " in told
+    said = " ".join(out.split())
+    assert code == 0 and "kueue ends in a loop of evictions: 2 jobs of q2, q3" in said
+    assert "job 3 30 times, so it is not ranked" in said
+    assert "evictions" in said and " 59 " in said
     code, out, _ = gpuplan("simulate", *loop, "--policy", "kueue")
     assert code == 0 and "kueue ends in a loop of evictions: 2 jobs of q2, q3" in " ".join(
         out.split()
@@ -153,10 +153,10 @@ def test_today_costs_what_the_gpus_of_the_site_cost_busy_or_not(gpuplan):
     assert results["today_cluster"] == {"gpus": 64, "usd_per_month": pytest.approx(102_737.52)}
     assert results["policies"][0]["usd_per_month"] == pytest.approx(bill["usd_per_month"])
     _, out, _ = gpuplan(*compared)
-    told = " ".join(out.split())
-    assert told.startswith("Today: 64 GPUs for $103,000 a month, 37.9 held on average (peak 63)")
-    assert "64 (37.9 held) $103,000" in told
-    assert "any of 64 GPUs, so their waits do not compare" in told  # kai waits longer than kueue
+    said = " ".join(out.split())
+    assert said.startswith("Today: 64 GPUs for $103,000 a month, 37.9 held on average (peak 63)")
+    assert "64 (37.9 held) $103,000" in said
+    assert "any of 64 GPUs, so their waits do not compare" in said  # kai waits longer than kueue
     _, out, _ = gpuplan("compare", *options, "--policy", "kai", "--site", KUEUE_SAMPLE)
     assert "$65,100 a month for the hours held." in " ".join(out.split())  # no price per GPU
 
@@ -164,11 +164,11 @@ def test_today_costs_what_the_gpus_of_the_site_cost_busy_or_not(gpuplan):
 def test_what_was_asked_is_told_beside_the_check(gpuplan):
     policies = ["--policy", "fifo", "--policy", "srtf", "--cluster", "6x8"]
     _, out, _ = gpuplan("compare", KUEUE_SAMPLE, *policies)
-    told = " ".join(out.split())
+    said = " ".join(out.split())
     assert (
         "Replayed on 48 GPUs, all jobs have a P95 wait of 6.09 h (srtf) to 16.4 h (fifo), vs. 5.76 "
         "h in the log; none is recommended. Use the site's quotas"
-    ) in told
+    ) in said
 
 
 @pytest.mark.parametrize("command", ["simulate", "size", "pareto"])
@@ -176,18 +176,18 @@ def test_the_next_step_is_one_that_a_kueue_log_can_take(gpuplan, command):
     policy = ["--policy", "fifo", "--gpus", 63] if command == "simulate" else []
     target = ["--target", "p95_wait <= 1h", "--policy", "srtf"] if command == "size" else []
     code, out, err = gpuplan(command, KUEUE_SAMPLE, *policy, *target)
-    told = " ".join(out.split())
+    said = " ".join(out.split())
     assert code == 0, err
-    assert "gpuplan whatif LOG --twin twin.toml replays them with --set" in told
-    assert "quotas, limits or another order of the queue make jobs wait" in told
-    assert "gpuplan size LOG" not in told and "partitions" not in told
+    assert "gpuplan whatif LOG --twin twin.toml replays them with --set" in said
+    assert "quotas, limits or another order of the queue make jobs wait" in said
+    assert "gpuplan size LOG" not in said and "partitions" not in said
 
 
 def test_waste_of_kubernetes_names_no_program_of_slurm(gpuplan):
     code, _, err = gpuplan("waste", KUEUE_SAMPLE)
-    told = " ".join(err.split())
-    assert code == 0 and "to see use, give series with --metrics FILE (DCGM" in told
-    assert "sacct" not in told
+    said = " ".join(err.split())
+    assert code == 0 and "to see use, give series with --metrics FILE (DCGM" in said
+    assert "sacct" not in said
 
 
 def test_a_log_of_pods_says_that_a_dump_of_kueue_is_needed():
@@ -223,10 +223,10 @@ def test_a_size_that_a_site_does_not_take_is_told_and_nobody_is_ranked(gpuplan, 
     assert not any(row["is_ranked"] for row in results["policies"])
     assert results["fastest"] is None and results["cheapest"] is None
     code, out, _ = gpuplan(*words, "--gpus", "8")
-    told = " ".join(out.split())
+    said = " ".join(out.split())
     assert code == 0
-    assert f"--gpus 8 does not apply to {policy}, which runs on the 16 GPUs of --site" in told
-    assert "On equal GPUs: --gpus 16" in told
+    assert f"--gpus 8 does not apply to {policy}, which runs on the 16 GPUs of --site" in said
+    assert "On equal GPUs: --gpus 16" in said
     equal = results_of(gpuplan, *words, "--gpus", "16")
     assert all(row["is_ranked"] for row in equal["policies"])
     assert "does not apply" not in gpuplan(*words, "--gpus", "16")[1]

@@ -199,9 +199,9 @@ def test_an_answer_for_one_pool_of_several_types_says_so(gpuplan, tmp_path):
     code, out, err = gpuplan(
         "compare", mixed(tmp_path), "--gpus", "4", "--policy", "fifo", "--policy", "srtf"
     )
-    told = " ".join(out.split())
+    words = " ".join(out.split())
     assert code == 0, err
-    assert "if all GPUs count as one type (50% of the GPU-hours did not run on A100)." in told
+    assert "if all GPUs count as one type (50% of the GPU-hours did not run on A100)." in words
     _, out, _ = gpuplan("simulate", mixed(tmp_path), "--policy", "gavel", "--cluster",
                         "A100=4,H100=4", "--gpu-speed", "H100=2,A100=1")  # fmt: skip
     assert "one type" not in out

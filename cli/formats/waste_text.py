@@ -87,8 +87,8 @@ def _lost(results: WasteResults) -> Iterator[str]:
     lost = next(kind for kind in results.kinds if kind.name == FAILED)
     if lost.jobs and lost.share is not None:
         usd, per = lost.usd, ""
-        if usd is not None and results.window_s / HOUR_S >= SHORT_H:
-            usd, per = usd * MONTH_H * HOUR_S / results.window_s, " a month"
+        if results.window_s / HOUR_S >= SHORT_H:
+            usd, per = lost.usd_per_month, " a month"
         cost = "" if usd is None else f": {show_usd(usd)}{per}"
         yield (
             f"{counted(lost.jobs, 'job')} that failed or timed out held {show_number(lost.gpu_h)} "

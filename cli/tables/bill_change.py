@@ -53,10 +53,10 @@ def show_change_usd(usd: float | None) -> str:
     """Return a change of dollars with its sign."""
     if usd is None:
         return "-"
-    return f"{'-' if usd < 0 else '+'}${abs(usd):,.2f}" if _is_told(usd) else "$0.00"
+    return f"{'-' if usd < 0 else '+'}${abs(usd):,.2f}" if _is_shown(usd) else "$0.00"
 
 
-def _is_told(usd: float) -> bool:
+def _is_shown(usd: float) -> bool:
     """Return whether a change is at least half a cent."""
     return abs(usd) >= 0.005
 
@@ -94,18 +94,18 @@ def change_headline(
     why = ", ".join(
         f"{name} {show_change_usd(parts[name])}{_idle_per_day(change) if name == IDLE else ''}"
         for name in largest
-        if _is_told(parts[name])
+        if _is_shown(parts[name])
     )
     verb, a_month = ("costs", " a month") if is_per_month else ("cost", "")
     text = f"{after} {verb} ${change.after_usd:,.2f}{a_month}, "
-    if _is_told(change.usd):
+    if _is_shown(change.usd):
         more = "more" if change.usd > 0 else "less"
         text += f"${abs(change.usd):,.2f} {more} than {before}{growth}"
     else:
         text += f"as much as {before}"
     text += f": {why}." if why else "."
     top = change.groups[0] if change.groups else None
-    if top is not None and len(change.groups) > 1 and _is_told(top.usd):
+    if top is not None and len(change.groups) > 1 and _is_shown(top.usd):
         text += f" {by.capitalize()} {top.name} changed most ({show_change_usd(top.usd)})."
     for word, usd, names in (
         ("New", change.new_usd, [row.name for row in change.groups if row.new]),

@@ -139,9 +139,10 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
 
 
 def _unpaid(results: PlanResults) -> str:
-    """Return what was offered beside the pool and takes no job, as a sentence."""
+    """Return what takes no job at its price, and would at a lower one, as a sentence."""
     used = {use.name for use in results.markets if use.mean_gpus > 0}
-    offered = {part.name for part in results.outlook.decisions}
+    parts = results.outlook.decisions
+    offered = {part.name for part in parts if part.pays_below_usd_per_gpu_h is not None}
     named = [text for name, text in BESIDE.items() if name in offered - used]
     if not named:
         return ""
