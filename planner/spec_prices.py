@@ -10,11 +10,12 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.compare import PolicySpec
+from gpuplan.planner.money.cluster_prices import ClusterPrices
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, NoServerlessPrice
 from gpuplan.planner.money.price_selection import option_of
 from gpuplan.planner.money.price_settings import with_prices
-from gpuplan.planner.money.renting_settings import LADDER, OF_PRICES, USD_OF_TYPE
+from gpuplan.planner.money.renting_settings import CLUSTER_PRICES, LADDER, OF_PRICES
 from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.registry import find_policy
 
@@ -222,8 +223,9 @@ def own_price(
         usd = _mean(prices, hours)
         typed = {**spec.option_of, "usd_per_gpu_h": "--price"}
         settings = {**spec.settings, "usd_per_gpu_h": usd}
-        if has_quotas(find_policy(spec.policy).settings):
-            settings[USD_OF_TYPE] = prices.usd
+        if prices.pools_now or has_quotas(find_policy(spec.policy).settings):
+            only_type = next(iter(hours)) if len(hours) == 1 else None
+            settings[CLUSTER_PRICES] = ClusterPrices(prices, usd, only_type)
         priced_specs.append(replace(spec, settings=settings, option_of=typed))
     return priced_specs
 

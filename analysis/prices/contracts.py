@@ -59,6 +59,10 @@ class PaidPool:
     from_us: int = ALWAYS_US
     until_us: int = FOREVER_US
 
+    def is_paid_at(self, at_us: int) -> bool:
+        """Return whether it is paid for at an instant; one without an end is so at any later."""
+        return self.from_us <= at_us and (at_us < self.until_us or self.until_us == FOREVER_US)
+
 
 @dataclass(frozen=True, slots=True)
 class DatedPrice:
@@ -133,7 +137,7 @@ class Contracts:
         pools = [
             replace(pool, from_us=ALWAYS_US, until_us=FOREVER_US)
             for pool in self.pools
-            if pool.gpu_type in gpu_types and pool.from_us <= at_us < pool.until_us
+            if pool.gpu_type in gpu_types and pool.is_paid_at(at_us)
         ]
         last = [[p for p in self.prices_of(name) if p.from_us <= at_us][-1:] for name in gpu_types]
         prices = [replace(price, from_us=ALWAYS_US) for of_type in last for price in of_type]

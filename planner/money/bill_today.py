@@ -124,27 +124,32 @@ def groups_at_book(
     return priced
 
 
-def price_note(prices: Prices, gpu_h: Mapping[str | None, float]) -> tuple[str, ...]:
-    """Return a sentence on the prices at the end of the log, where a book has others before."""
+def price_note(
+    prices: Prices, gpu_h: Mapping[str | None, float], *, pays_pools: bool = False
+) -> tuple[str, ...]:
+    """Return a sentence on the prices at the end of the log, where a book has others before.
+
+    Args:
+        prices: the book.
+        gpu_h: GPU-hours of the log by type.
+        pays_pools: whether what is replayed pays for the GPUs owned and committed too.
+    """
     types = list(gpu_h)
     if prices.is_flat(types):
         return ()
     each = [f"{name or UNNAMED} ${price_text(prices.usd(name) or 0.0)}" for name in types]
+    pays = "what is replayed or planned pays"
+    if pays_pools and prices.pools_now:
+        pays = "a cluster pays for GPUs owned and committed in any case, and above them"
     return (
-        f"what is replayed or planned pays the pay-per-use prices at the end of the log, per "
-        f"GPU-hour: {listed(each, MOST_NAMED)}; today's bill is that of the price book",
+        f"{pays} the pay-per-use prices at the end of the log, per GPU-hour: "
+        f"{listed(each, MOST_NAMED)}; today's bill is that of the price book",
     )
 
 
 def pools_usd_per_h(prices: Prices) -> float:
     """Return what GPUs owned and committed cost an hour at the time of single prices."""
-    return float(
-        sum(
-            pool.gpus * pool.usd_per_gpu_h
-            for pool in prices.book.pools
-            if pool.from_us <= prices.at_us < pool.until_us
-        )
-    )
+    return float(sum(pool.gpus * pool.usd_per_gpu_h for pool in prices.pools_now))
 
 
 def at_end(trace: Trace, prices: Prices, *, is_part: bool = False) -> Prices:

@@ -136,6 +136,6 @@ def shared_pool_notes(
 
 def pools_in_force(book: Contracts, gpu_type: str, at_us: int) -> list[PaidPool]:
     """Return the pools of a type of the log that a book has at an instant."""
-    pools = [pool for pool in book.pools if pool.from_us <= at_us < pool.until_us]
+    pools = [pool for pool in book.pools if pool.is_paid_at(at_us)]
     name = match_types([pool.gpu_type for pool in pools], [gpu_type], book.option)[gpu_type]
     return [pool for pool in pools if pool.gpu_type == name]

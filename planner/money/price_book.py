@@ -235,6 +235,11 @@ class Prices:
             )
         return (f"{self.option}: the price of {listed(unmatched, 6)} is not used; {have}",)
 
+    @property
+    def pools_now(self) -> list[PaidPool]:
+        """The GPUs of all types that are owned or committed to."""
+        return [pool for pool in self.book.pools if pool.is_paid_at(self.at_us)]
+
     def pools(self, gpu_type: str | None) -> list[PaidPool]:
         """Return the GPUs of a type that are owned or committed to, in the order they fill."""
         return pools_in_force(self.book, self._named(gpu_type), self.at_us)

@@ -66,8 +66,8 @@ OF_CLUSTER: dict[str, Setting] = {
 }
 """By which a cluster is paid for: every GPU at the price of the conventional cloud unless set."""
 
-USD_OF_TYPE = "usd_of_type"
-"""Beside ``usd_per_gpu_h``: a function from a GPU type to its price, None for none."""
+CLUSTER_PRICES = "cluster_prices"
+"""Beside ``usd_per_gpu_h``: what GPUs of each type cost, owned and committed ones among them."""
 
 
 def priced_values(defaults: Mapping[str, Any], typed: Mapping[str, Any]) -> dict[str, Any]:

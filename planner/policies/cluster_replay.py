@@ -16,10 +16,11 @@ from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted, listed
+from gpuplan.planner.money.cluster_prices import ClusterPrices
 from gpuplan.planner.money.renting_settings import (
+    CLUSTER_PRICES,
     OF_PRICES,
     RENTED,
-    USD_OF_TYPE,
     idle_of_market,
     priced_values,
     shown_terms,
@@ -194,7 +195,7 @@ class ClusterReplay:
 def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -> Simulation:
     """Return a replay with its bill, and what policies on GPUs paid by time report."""
     run, standing_gpus = replay.run, replay.size["gpus"] if replay.is_standing else None
-    settings, unpriced = _at_own_prices(settings, replay.gpus_by_type)
+    settings, unpriced = _at_own_prices(jobs, settings, replay)
     bill = bill_of(jobs, settings, run, standing_gpus)
     measured = {**fields_of(_cluster_results(run, bill)), **replay.measured(bill)}
     return Simulation(
@@ -218,22 +219,45 @@ def replayed(jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay) -
 
 
 def _at_own_prices(
-    settings: ReplaySettings, gpus_by_type: Mapping[str, int]
+    jobs: TraceJobs, settings: ReplaySettings, replay: ClusterReplay
 ) -> tuple[ReplaySettings, tuple[str, ...]]:
-    """Return settings with the mean price of GPUs of several types, and which have none.
+    """Return settings with the mean price of the GPUs, owned and committed ones among them.
 
-    Args:
-        settings: of the replay; without prices of types they stay as they are.
-        gpus_by_type: GPUs of each type that jobs keep to.
+    Where the price book has none of those and jobs keep to no types, the price stays as it is.
+    The second value says which types have no price.
     """
-    usd_of_type = settings.values.get(USD_OF_TYPE)
-    if usd_of_type is None or not gpus_by_type:
+    prices: ClusterPrices | None = settings.values.get(CLUSTER_PRICES)
+    gpus_by_type = _types_of(settings, replay)
+    if prices is None or not (gpus_by_type or prices.anyway_usd_per_h):
         return settings, ()
-    usd = {name: usd_of_type(name) for name in gpus_by_type}
-    if unpriced := [name for name in usd if usd[name] is None]:
-        return settings, (f"no price of {listed(unpriced)}: all GPUs cost the mean of the log's",)
-    total = sum(usd[name] * gpus for name, gpus in gpus_by_type.items())
-    return replace(settings, usd_per_gpu_h=total / sum(gpus_by_type.values())), ()
+    unpriced = [name for name in gpus_by_type if name and prices.usd(name) is None]
+    if gpus_by_type:
+        usd, gpus = prices.usd_per_h(gpus_by_type), float(sum(gpus_by_type.values()))
+    elif replay.is_standing:
+        gpus = replay.size["gpus"]
+        usd = prices.usd_per_h({None: gpus})
+    else:
+        leases = leases_within(replay.run, jobs.window_us, None)
+        usd, gpus = prices.usd_of(leases), leases.gpu_us / MICROS_PER_HOUR
+    if gpus:
+        settings = replace(settings, usd_per_gpu_h=usd / gpus)
+    if not unpriced:
+        return settings, ()
+    return settings, (f"no price of {listed(unpriced)}: these GPUs cost the mean of the log's",)
+
+
+def _types_of(settings: ReplaySettings, replay: ClusterReplay) -> Mapping[str | None, int]:
+    """Return the GPUs of each type of a cluster that has types; empty where it names none."""
+    if replay.gpus_by_type:
+        return dict[str | None, int](replay.gpus_by_type.items())
+    shape = settings.values.get("cluster")
+    pools = () if shape is None else shape.pools
+    if not replay.is_standing or any(not (pool.gpu_type and pool.gpus) for pool in pools):
+        return {}
+    gpus_by_type: dict[str | None, int] = {}
+    for pool in pools:
+        gpus_by_type[pool.gpu_type] = gpus_by_type.get(pool.gpu_type, 0) + pool.gpus
+    return gpus_by_type
 
 
 def bill_of(

@@ -81,14 +81,15 @@ class PolicyReplays:
         """Today's GPUs with their bill; None unless the policies replay one site.
 
         GPUs of several types count only where a policy keeps them apart, and so knows each price.
-        A bill with GPUs owned or committed is of these already, busy or not.
+        Under prices that change over time, a bill of the past and one of the last prices differ.
         """
         today, priced = self.priced.today, self.priced
         of_site = [run for run in self.comparison.outcomes if has_quotas(run.settings)]
         sizes = {run.results.gpus for run in of_site}
         if today is None or len(sizes) != 1 or sizes.pop() < today.usage.peak_gpus:
             return None
-        if today.usage.usd_per_month is None or priced.basis != NO_BASIS or not priced.is_alike:
+        is_same_basis = priced.basis == NO_BASIS or priced.pays_pools
+        if today.usage.usd_per_month is None or not (is_same_basis and priced.is_alike):
             return None
         kept = [run for run in of_site if run.gpus_by_type or gpu_mix(today) is None]
         usd = kept[0].results.usd_per_month if kept else None

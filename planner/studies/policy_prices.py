@@ -43,6 +43,7 @@ class PricedPolicies:
         mix: the same in numbers; None without other types, or on a cluster of several.
         at_mean: the clause of ``mixed`` on the mean price of all types; empty for none.
         is_alike: whether today and the replays are charged the same prices.
+        pays_pools: whether GPUs owned and committed are part of what a cluster costs.
         notes: where prices come from.
         today: what the log shows, with its bill.
         inputs: the price book read, if any.
@@ -61,6 +62,7 @@ class PricedPolicies:
     mix: GpuMix | None = None
     at_mean: str = ""
     is_alike: bool = True
+    pays_pools: bool = False
 
     def usd_per_month(self, gpus: int, utilization: float | None) -> float | None:
         """Return what today's GPUs cost a month under a policy, paid as today's are.
@@ -121,7 +123,11 @@ def price_policies(
     today = read.todays_bill(prices, usd, is_assumed=not is_set)
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
-    at_end = () if prices is None or not price_request.is_own else price_note(prices, hours)
+    at_end = (
+        ()
+        if prices is None or not price_request.is_own
+        else price_note(prices, hours, pays_pools=True)
+    )
     inputs = () if prices is None else prices.book.inputs
     basis, mean = NO_BASIS, None if prices is None else prices.mean(hours)
     unlike: tuple[str, ...] = ()
@@ -141,6 +147,7 @@ def price_policies(
         mix=None if is_mixed else gpu_mix(read.today, planned),
         at_mean=_at_mean(read.today, planned, prices),
         is_alike=not unlike,
+        pays_pools=prices is not None and price_request.is_own and bool(prices.pools_now),
     )
 
 

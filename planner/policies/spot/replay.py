@@ -76,7 +76,9 @@ def simulate(
     def measured(bill: RunBill) -> dict[str, Any]:
         spot_usd = settings.values["spot_usd_per_gpu_h"]
         if spot_usd is None:
-            spot_usd = SPOT_PRICE_SHARE * (bill.mean_usd_per_gpu_h or 0.0)
+            usd = settings.usd_per_gpu_h  # not what an owned GPU costs
+            usd = bill.mean_usd_per_gpu_h if usd is None else usd
+            spot_usd = SPOT_PRICE_SHARE * (usd or 0.0)
         results = LendingResults(
             demand=loads_of(jobs, pools),
             hp=tenant_results(run, ~pools.is_spot),

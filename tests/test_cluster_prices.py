@@ -1,0 +1,126 @@
+"""What a cluster costs under a price book: GPUs owned and committed in any case, others above."""
+
+import numpy as np
+import pytest
+from support_answers import command_results
+from support_kueue import cluster_queue, write_list
+from support_traces import write_trace
+
+from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.planner.money.cluster_prices import ClusterPrices
+from gpuplan.planner.money.pool_texts import parse_pools
+from gpuplan.planner.money.price_book import Prices
+from gpuplan.planner.money.price_request import PriceRequest
+from gpuplan.simkit.run import Leases
+
+HOUR, DAY = 3600.0, 86400.0
+HOUR_US = 3_600_000_000
+OWNED = ("--owned", "A100=2@0.5", "--commit", "H100=1@1.5", "--price", "A100=2,H100=4")
+
+
+def prices_of(**fields):
+    request = PriceRequest(
+        usd_per_gpu_h={"A100": 2.0, "H100": 4.0}, owned=parse_pools(["A100=2@0.5"], "--owned")
+    )
+    return ClusterPrices(Prices.read(request), 3.0, **fields)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "usd"),
+    [
+        ({"A100": 3}, 1 + 2),
+        ({"A100": 1}, 1),  # an owned GPU that no cluster has costs too
+        ({"H100": 2}, 1 + 2 * 4),
+        ({"A100": 3, "H100": 2}, 1 + 2 + 2 * 4),
+        ({None: 5}, 1 + 3 * 3),
+        ({"T4": 1}, 1 + 3),  # no price: the mean
+    ],
+)
+def test_owned_gpus_take_the_place_of_those_of_their_type(gpus, usd):
+    assert prices_of().usd_per_h(gpus) == pytest.approx(usd)
+
+
+def test_gpus_of_any_type_are_those_of_the_only_one():
+    assert prices_of(only_type="H100").usd_per_h({None: 5}) == pytest.approx(1 + 5 * 3)
+
+
+def test_rented_gpus_cost_what_is_above_those_owned():
+    # 1 GPU for an hour, 4 for the second, none for the third, 3 for the fourth.
+    begin, end = np.array([0, 1, 3]) * HOUR_US, np.array([2, 2, 4]) * HOUR_US
+    leases = Leases(begin, end, np.array([1, 3, 3]))
+    assert prices_of().usd_of(leases) == pytest.approx(4 * 1 + (2 + 1) * 3)
+    empty = np.array([], np.int64)
+    assert prices_of().usd_of(Leases(empty, empty, empty)) == 0
+
+
+@pytest.fixture
+def log(tmp_path):
+    return write_trace(
+        tmp_path / "t.parquet", [0.0, DAY], [2 * DAY, DAY], num_gpus=[2.0, 1.0],
+        queue_s=[0.0, 0.0], gpu_type=["A100", "H100"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("book", "gpus", "usd"),
+    [
+        (("--owned", "H100=1@1.5"), 1, 1.5),
+        (("--owned", "A100=2@0.5"), 2, 2 * 0.5),
+        (("--owned", "A100=2@0.5"), 5, 1 + 3 * 2),
+    ],
+)
+def test_compare_pays_a_cluster_as_size_does(gpuplan, log, book, gpus, usd):
+    gpu_type = book[1].partition("=")[0]
+    where = ("--where", f"gpu_type = '{gpu_type}'")
+    words = (*where, "--gpus", gpus, *book, "--price", "A100=2,H100=4")
+    (row,) = command_results(gpuplan, "compare", log, "--policy", "fifo", *words)["policies"]
+    assert row["usd_per_month"] == pytest.approx(usd * MONTH_H)
+    (size,) = command_results(gpuplan, "size", log, *words)["points"]
+    assert size["usd_per_month"] == row["usd_per_month"]
+
+
+def test_a_cluster_of_named_types_pays_each(gpuplan, log):
+    words = (
+        "--cluster",
+        "A100=1x4,H100=1x2",
+        "--policy",
+        "gavel",
+        "--gpu-speed",
+        "A100=1,H100=2",
+        *OWNED,
+    )
+    found = command_results(gpuplan, "compare", log, *words)
+    usd = 2 * 0.5 + 2 * 2 + 1.5 + 1 * 4
+    assert found["policies"][0]["usd_per_month"] == pytest.approx(usd * MONTH_H)
+
+
+def test_gpus_of_several_types_as_one_pay_the_mean_above(gpuplan, log):
+    found = command_results(gpuplan, "simulate", log, "--policy", "fifo", "--gpus", "6", *OWNED)
+    usd = 2 * 0.5 + 1.5 + 3 * (96 * 2 + 24 * 4) / 120
+    assert found["usd_per_month"] == pytest.approx(usd * MONTH_H)
+    assert found["mean_usd_per_gpu_h"] == pytest.approx(usd / 6)
+
+
+def test_what_an_owned_gpu_earns_as_spot_is_a_share_of_its_price(gpuplan, tmp_path):
+    log = write_trace(
+        tmp_path / "l.parquet", [0.0, 10.0], [HOUR, HOUR], num_gpus=[2.0, 2.0],
+        priority=["hp", "spot"], gpu_type=["A100"] * 2,
+    )  # fmt: skip
+    words = ("--policy", "gfs", "--cluster", "1x8", "--price", "2")
+    usd = [command_results(gpuplan, "simulate", log, *words, *owned)["spot_usd_per_gpu_h"]
+           for owned in ((), ("--owned", "A100=8@0.1"))]  # fmt: skip
+    assert usd == pytest.approx([0.6, 0.6])
+
+
+@pytest.mark.compiled
+def test_todays_cluster_pays_what_the_policy_of_its_site_pays(gpuplan, tmp_path):
+    site = write_list(tmp_path / "s.json", [cluster_queue("q", flavors={"h100": 8, "a100": 8})])
+    log = write_trace(
+        tmp_path / "t.parquet", [0, 0, 100], [1000.0, 1000.0, 10.0], [8.0, 8.0, 1.0],
+        group=["x"] * 3, queue_s=[0.0, 1000.0, 0.0], gpu_type=["H100", "H100", "A100"],
+    )  # fmt: skip
+    words = ("--site", site, "--price", "H100=3,A100=1", "--owned", "H100=6@0.5")
+    found = command_results(gpuplan, "compare", log, "--policy", "kueue", *words)
+    usd = (6 * 0.5 + 2 * 3 + 8 * 1) * MONTH_H
+    assert found["policies"][0]["usd_per_month"] == pytest.approx(usd)
+    assert found["today_cluster"] == {"gpus": 16, "usd_per_month": pytest.approx(usd)}
