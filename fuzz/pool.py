@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 MOST_CPU_S = 10.0
 MOST_S = 240.0
 """A case is a hang that takes more processor time, or passes more time without taking any."""
-CASES_PER_WORKER = 2_000
+CASES_PER_WORKER = 8_000
 DISK = "256k"
 
 
