@@ -224,8 +224,7 @@ def own_price(
         typed = {**spec.option_of, "usd_per_gpu_h": "--price"}
         settings = {**spec.settings, "usd_per_gpu_h": usd}
         if prices.pools_now or has_quotas(find_policy(spec.policy).settings):
-            only_type = next(iter(hours)) if len(hours) == 1 else None
-            settings[CLUSTER_PRICES] = ClusterPrices(prices, usd, only_type)
+            settings[CLUSTER_PRICES] = ClusterPrices.of(prices, usd, hours)
         priced_specs.append(replace(spec, settings=settings, option_of=typed))
     return priced_specs
 

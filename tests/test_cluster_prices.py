@@ -124,3 +124,11 @@ def test_todays_cluster_pays_what_the_policy_of_its_site_pays(gpuplan, tmp_path)
     usd = (6 * 0.5 + 2 * 3 + 8 * 1) * MONTH_H
     assert found["policies"][0]["usd_per_month"] == pytest.approx(usd)
     assert found["today_cluster"] == {"gpus": 16, "usd_per_month": pytest.approx(usd)}
+
+
+def test_the_cluster_around_the_clock_of_a_sweep_costs_the_same(gpuplan, log):
+    words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", "--cluster", "6")
+    found = command_results(gpuplan, "sweep", log, *words, *OWNED)["today_cluster"]
+    usd = 2 * 0.5 + 1.5 + 3 * (96 * 2 + 24 * 4) / 120
+    assert found["usd_per_month"] == pytest.approx(usd * MONTH_H)
+    assert found["usd_per_gpu_h"] == pytest.approx(usd / 6)

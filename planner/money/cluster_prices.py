@@ -28,6 +28,13 @@ class ClusterPrices:
     mean_usd: float
     only_type: str | None = None
 
+    @classmethod
+    def of(
+        cls, prices: Prices, mean_usd: float, gpu_h: Mapping[str | None, float]
+    ) -> ClusterPrices:
+        """Return the prices for jobs with GPU-hours by type."""
+        return cls(prices, mean_usd, next(iter(gpu_h)) if len(gpu_h) == 1 else None)
+
     @property
     def anyway_usd_per_h(self) -> float:
         """What GPUs owned and committed cost an hour."""

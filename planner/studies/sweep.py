@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,8 @@ from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.bill_today import price_note
+from gpuplan.planner.money.cluster_prices import ClusterPrices
+from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
@@ -80,7 +82,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
         owned = own_price(policies, prices, hours)
         paying, notes = book_price(owned, prices, hours, looked_up=table is not None)
         policy, against = paying[0], next(iter(paying[1:]), None)
-        notes += price_note(prices, hours)
+        notes += price_note(prices, hours, pays_pools=True)
         with policy.blamed(is_alone=True):
             dropped = OF_PRICES if table is not None else ()  # used up by the table
             chosen = {
@@ -117,7 +119,8 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     if of_cluster is None and now is not None:
         of_cluster = now.usage.usd_per_gpu_h
     unlike = () if table is None or request.price.is_own else unlike_prices_note(of_cluster, usd)
-    replays = _with_today(replays, request, inputs, now, of_cluster, gpu)
+    standing = None if of_cluster is None else _standing(prices, of_cluster, hours)
+    replays = _with_today(replays, request, inputs, now, standing, gpu)
     effective = settings_of(base.on(inputs.jobs.workload))
     left_out = [note for note in inputs.jobs.notes if NO_GPU in note]
     caveats = (*left_out, *inputs.deadline_notes([policy]), *notes)
@@ -197,12 +200,22 @@ def _priced(
     return base, against, notes, priced.gpu or None
 
 
+def _standing(
+    prices: Prices | None, mean_usd: float, gpu_h: Mapping[str | None, float]
+) -> Callable[[int], float]:
+    """Return what so many GPUs around the clock cost an hour, by their number."""
+    if prices is None:
+        return lambda gpus: gpus * mean_usd
+    cluster = ClusterPrices.of(prices, mean_usd, gpu_h)
+    return lambda gpus: cluster.usd_per_h({None: gpus})
+
+
 def _with_today(
     replays: Sweep,
     request: SweepRequest,
     inputs: ReplayInputs,
     now: Today | None,
-    usd: float | None,
+    usd_per_h: Callable[[int], float] | None,
     gpu: str | None,
 ) -> Sweep:
     """Return a sweep with what the log shows, today's cluster, and other GPU types in the log.
@@ -212,7 +225,7 @@ def _with_today(
         request: what was asked for.
         inputs: the jobs.
         now: what the log shows, with its bill.
-        usd: price of a GPU of today's cluster, the mean over the log's GPU-hours.
+        usd_per_h: what so many GPUs of today's cluster cost an hour; None for no price.
         gpu: the type that the replays rent; None where its prices are set.
     """
     size = request.size()
@@ -224,8 +237,8 @@ def _with_today(
         window_s=None if now is None else now.window_s,
         today=now,
         cluster=None
-        if request.against is not None or usd is None
-        else todays_cluster(now, usd, cluster),
+        if request.against is not None or usd_per_h is None
+        else todays_cluster(now, usd_per_h, cluster),
         mix=gpu_mix(now, gpu),
         has_deadlines=inputs.jobs.has_deadlines,
     )

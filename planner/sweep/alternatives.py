@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gpuplan.analysis.base.time_units import HOUR_S, MONTH_H
@@ -19,7 +20,7 @@ class TodaysCluster:
     Attributes:
         gpus: its size.
         size_from: where that comes from.
-        usd_per_gpu_h: price of each GPU.
+        usd_per_gpu_h: price of each GPU, the mean where some are owned or committed.
         window_s: first submission to last submission or end.
         mean_jct_s, p95_jct_s: as recorded; null where the log has no waits, or where the cluster is
             smaller than what the log held.
@@ -38,29 +39,29 @@ class TodaysCluster:
 
 
 def todays_cluster(
-    today: Today | None, usd_per_gpu_h: float, size: tuple[int, str] | None = None
+    today: Today | None, usd_per_h: Callable[[int], float], size: tuple[int, str] | None = None
 ) -> TodaysCluster | None:
     """Return today's cluster; None if the log shows no GPUs in use.
 
     Args:
         today: what the log shows.
-        usd_per_gpu_h: price of a GPU.
+        usd_per_h: what so many GPUs cost an hour.
         size: GPUs, and the option that gave them; None for the most that the log ever held.
     """
     if today is None:
         return None
     peak = today.usage.peak_gpus
     gpus, size_from = (-int(-peak // 1), RECORDED_PEAK) if size is None else size
-    holds = gpus >= peak
+    holds, usd = gpus >= peak, usd_per_h(gpus)
     return TodaysCluster(
         gpus=gpus,
         size_from=size_from,
-        usd_per_gpu_h=usd_per_gpu_h,
+        usd_per_gpu_h=usd / gpus,
         window_s=today.window_s,
         mean_jct_s=today.mean_jct_s if holds else None,
         p95_jct_s=today.p95_jct_s if holds else None,
-        cost_usd=gpus * usd_per_gpu_h * today.window_s / HOUR_S,
-        usd_per_month=gpus * usd_per_gpu_h * MONTH_H,
+        cost_usd=usd * today.window_s / HOUR_S,
+        usd_per_month=usd * MONTH_H,
     )
 
 
