@@ -380,6 +380,9 @@ def test_todays_gpus_under_a_scheduler_cost_what_today_does(gpuplan, log, book):
     assert "busy or not" not in text
     _, out, _ = gpuplan(*words, "--gpus", "4")
     assert "busy or not" in out
+    # Of two sizes the larger one does not cost less: both are busy or not.
+    _, out, _ = gpuplan(*words, "--gpus", "2,3")
+    assert "paid as today's bill" not in " ".join(out.split())
 
 
 def test_plans_on_named_types_say_what_today_costs_at_their_prices(gpuplan, log, book):

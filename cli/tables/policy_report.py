@@ -36,7 +36,7 @@ MOST_NAMES = 3
 ON_TODAYS_BASIS = (
     "dollars a month of today's GPUs under a policy are today's bill, with GPU-hours more or fewer "
     "at the mean pay-per-use price; cost, and $/month in other tables, are of all GPUs of the "
-    "cluster, busy or not, at that price"
+    "cluster, busy or not"
 )
 """What the two prices of a cluster of today's GPUs are."""
 
@@ -55,7 +55,7 @@ def with_policies(
     """
     request, replays = study.request, study.replays
     today, outcomes = replays.priced.today, replays.comparison.outcomes
-    rows = [{**row, AS_TODAY: _as_today(replays.priced, row)} for row in rows]
+    rows = _on_todays_basis(replays.priced, rows)
     results = plain(study.results)
     cluster = replays.today_cluster
     table = answer_table(today, rows, cluster, has_deadlines=replays.inputs.jobs.has_deadlines)
@@ -92,10 +92,21 @@ def with_policies(
     )
 
 
-def _as_today(priced: PricedPolicies, row: Mapping[str, Any]) -> float | None:
-    """Return the dollars a month of a cluster of today's GPUs on the basis of today's bill."""
-    is_cluster = "mean_usd_per_gpu_h" in row
-    return priced.usd_per_month(row["gpus"], row["utilization"]) if is_cluster else None
+def _on_todays_basis(
+    priced: PricedPolicies, rows: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return rows with the dollars a month of today's GPUs on the basis of today's bill.
+
+    None has them where some cluster is of another size: sizes compare busy or not alone.
+    """
+    clusters = [row for row in rows if "mean_usd_per_gpu_h" in row]
+    usd = [priced.usd_per_month(row["gpus"], row["utilization"]) for row in clusters]
+    as_today = (
+        {}
+        if None in usd
+        else {row["label"]: of_row for row, of_row in zip(clusters, usd, strict=True)}
+    )
+    return [{**row, AS_TODAY: as_today.get(row["label"])} for row in rows]
 
 
 def first_submission(replayed: ReplayInputs) -> datetime | None:
