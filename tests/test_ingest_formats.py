@@ -267,3 +267,16 @@ def test_real_sia(shared: Path, tmp_path):
     jobs, result, _ = ingest_text(tmp_path, text)
     assert jobs.height == 960
     assert result.provenance.relative_time
+
+
+def test_words_of_states_of_a_plain_table_are_counted_once(tmp_path):
+    words = ["completed", "done", "done", "FOO", "unknown", ""]
+    rows = [f"j{i},2024-01-01 00:00:00,60,1,{word}" for i, word in enumerate(words)]
+    text = "\n".join(["job_id,submit_time,duration_s,num_gpus,state", *rows]) + "\n"
+    note = "jobs whose state is unknown, as its word is ('done', 'FOO'): 3"
+    _, result, _ = ingest_text(tmp_path, text)
+    assert result.provenance.notes.count(note) == 1
+    trace = (tmp_path / "trace.parquet").read_bytes()
+    (tmp_path / "again").mkdir()
+    _, again, _ = ingest_text(tmp_path / "again", trace, "log.parquet")
+    assert again.provenance.notes.count(note) == 1

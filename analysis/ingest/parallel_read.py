@@ -50,6 +50,8 @@ class Hashes:
         return extra
 
 
+UNKNOWN = "unknown"
+"""The state of a job whose word for it says nothing."""
 MAX_WORKERS = 4  # a block in work takes some 20 MB; polars itself uses all cores
 
 T = TypeVar("T")
@@ -87,10 +89,11 @@ def work(plan: ReadingPlan, task: Callable[[], Batch]) -> tuple[BatchOutcome, Ha
 
 
 def _unknown_words(jobs: pl.DataFrame) -> dict[str, int]:
-    unknown = jobs["state"] == "unknown"
+    unknown = jobs["state"] == UNKNOWN
     if not unknown.any():
         return {}
     words = jobs.filter(unknown)["source_state"].drop_nulls()
+    words = words.filter(words.str.to_lowercase() != UNKNOWN)
     return dict(Counter(words.to_list()))
 
 

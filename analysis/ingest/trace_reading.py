@@ -171,7 +171,7 @@ class Reading:
             rows_rejected=dict(sorted(self.log.by_reason.items())),
             relative_time=plan.relative_time,
             time_zone=self._zone(),
-            notes=tuple(self._notes()),
+            notes=tuple(dict.fromkeys(self._notes())),  # a trace has those of its log
             gpuplan_version=gpuplan_version(),
         )
 

@@ -28,7 +28,7 @@ from gpuplan.analysis.log_formats.format import (
     has_columns,
     need,
 )
-from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan
+from gpuplan.analysis.log_formats.mapped import TARGETS, mapped_plan, table_plan, with_source_state
 from gpuplan.analysis.reading.delimited import open_rows
 from gpuplan.analysis.reading.plan import NUMBER, Field, ReadingPlan, Rule, text
 from gpuplan.analysis.reading.source import Head
@@ -47,7 +47,7 @@ def _plan(context: SourceContext) -> ReadingPlan:
     else:
         if not _has_ends(context.columns):
             need(context, REQUIRED, "canonical")
-        columns = {name: name for name in TARGETS if name in context.columns}
+        columns = with_source_state({name: name for name in TARGETS if name in context.columns})
         plan = table_plan(context, columns, "job")
     kept = _extra_columns(context.head, context.columns, context.choices)
     plan = replace(plan, fields=(*plan.fields, *(_extra_field(*column) for column in kept.items())))

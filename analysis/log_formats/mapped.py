@@ -150,7 +150,7 @@ def with_columns(plan: ReadingPlan, context: SourceContext, format_name: str) ->
         for name, source in context.choices.columns.items()
     }
     _check_columns(context, chosen, tuple(CANONICAL), f" of the format {format_name}")
-    columns = _with_source_state(chosen)
+    columns = with_source_state(chosen)
     table = table_plan(context, columns, "")
     jobs = dict(plan.jobs)
     fields = list(plan.fields)
@@ -225,7 +225,7 @@ def _check_columns(
             )
 
 
-def _with_source_state(columns: dict[str, str]) -> dict[str, str]:
+def with_source_state(columns: dict[str, str]) -> dict[str, str]:
     """Return the columns with the log's own word for a state beside the state."""
     if "state" in columns:
         columns.setdefault("source_state", columns["state"])
@@ -242,7 +242,7 @@ def mapped_plan(context: SourceContext) -> ReadingPlan:
     chosen = context.choices.columns
     _check_columns(context, chosen, TARGETS)
     canonical = {name: name for name in TARGETS if name in context.columns}
-    columns = _with_source_state(canonical | dict(chosen))
+    columns = with_source_state(canonical | dict(chosen))
     missing = [name for name in ("submit_time", "num_gpus") if name not in columns]
     if missing:
         raise InputError(
