@@ -151,8 +151,9 @@ class ComparedPolicy(MeasuredResults, PolicyIdentity):  # in JSON the identity c
         non_dominated: no other is at least as good in cost and mean JCT and better in one; false
             where it is not ranked.
         is_ranked: whether it may be the fastest: false where jobs evict each other in a loop, and
-            of all where some keep GPU types apart that others pool, or where a policy runs on the
-            GPUs of its site that are others than asked for.
+            of all where some keep GPU types apart that others pool, where a policy runs on the
+            GPUs of its site that are others than asked for, or where some pay for GPUs owned or
+            committed to and others do not.
     """
 
     cost_over_first: float | None
@@ -182,11 +183,14 @@ class PolicyComparison:
         outcomes: in the order of the policies; the first is what ratios refer to.
         span_s: seconds from the first submission to the last.
         sizes: as typed -> GPUs, of the clusters asked for; empty where none was.
+        beside_pools: labels of the outcomes that rent all GPUs, whose cost leaves out those owned
+            or committed to; empty where none are.
     """
 
     outcomes: tuple[PolicyOutcome, ...]
     span_s: float
     sizes: Mapping[str, int] = field(default_factory=dict)
+    beside_pools: tuple[str, ...] = ()
 
     @property
     def of_site_size(self) -> tuple[PolicyOutcome, ...]:
@@ -215,8 +219,9 @@ class PolicyComparison:
 
     @property
     def ranked(self) -> tuple[PolicyOutcome, ...]:
-        """Outcomes of which one may be the fastest: none where they run on other GPUs."""
-        if self.pooled or self.of_site_size:
+        """Outcomes of which one may be best: none where they run on, or pay for, other GPUs."""
+        pays_others = 0 < len(self.beside_pools) < len(self.outcomes)
+        if self.pooled or self.of_site_size or pays_others:
             return ()
         return tuple(run for run in self.outcomes if not run.loop)
 

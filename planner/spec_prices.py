@@ -206,7 +206,7 @@ def own_price(
             of a table, keeps its settings.
 
     Raises:
-        UsageError: a type has no price.
+        UsageError: a type has no price, and no GPU is owned or committed to.
     """
     priced_specs: list[PolicySpec] = []
     for spec in specs:
@@ -220,11 +220,12 @@ def own_price(
         if only_mixed and (chooses or len(hours) < 2):
             priced_specs.append(spec)
             continue
-        usd = _mean(prices, hours)
+        cluster = ClusterPrices(prices, hours)
+        usd = prices.mean(hours) if cluster.has_pools else _mean(prices, hours)
         typed = {**spec.option_of, "usd_per_gpu_h": "--price"}
-        settings = {**spec.settings, "usd_per_gpu_h": usd}
-        if prices.pools_now or has_quotas(find_policy(spec.policy).settings):
-            settings[CLUSTER_PRICES] = ClusterPrices.of(prices, usd, hours)
+        settings = {**spec.settings, "usd_per_gpu_h": cluster.mean_pool_usd if usd is None else usd}
+        if cluster.has_pools or has_quotas(find_policy(spec.policy).settings):
+            settings[CLUSTER_PRICES] = cluster
         priced_specs.append(replace(spec, settings=settings, option_of=typed))
     return priced_specs
 

@@ -8,6 +8,7 @@ GPUs, as many as are needed).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from gpuplan.simkit.limits import MOST_GPUS
@@ -94,6 +95,16 @@ class ClusterShape:
     def gpu_types(self) -> tuple[str, ...]:
         """The types, in order; empty for a cluster of any type."""
         return tuple(pool.gpu_type for pool in self.pools if pool.gpu_type is not None)
+
+    @property
+    def gpus_by_type(self) -> dict[str, int]:
+        """GPUs of each type; empty where some GPUs have none, or some pool no size."""
+        gpus: Counter[str] = Counter()
+        for pool in self.pools:
+            if pool.gpu_type is None or pool.gpus is None:
+                return {}
+            gpus[pool.gpu_type] += pool.gpus
+        return dict(gpus)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.pools))

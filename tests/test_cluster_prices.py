@@ -18,11 +18,11 @@ HOUR_US = 3_600_000_000
 OWNED = ("--owned", "A100=2@0.5", "--commit", "H100=1@1.5", "--price", "A100=2,H100=4")
 
 
-def prices_of(**fields):
+def prices_of(**gpu_h):
     request = PriceRequest(
         usd_per_gpu_h={"A100": 2.0, "H100": 4.0}, owned=parse_pools(["A100=2@0.5"], "--owned")
     )
-    return ClusterPrices(Prices.read(request), 3.0, **fields)
+    return ClusterPrices(Prices.read(request), gpu_h or {"A100": 1.0, "H100": 1.0})
 
 
 @pytest.mark.parametrize(
@@ -40,17 +40,31 @@ def test_owned_gpus_take_the_place_of_those_of_their_type(gpus, usd):
     assert prices_of().usd_per_h(gpus) == pytest.approx(usd)
 
 
-def test_gpus_of_any_type_are_those_of_the_only_one():
-    assert prices_of(only_type="H100").usd_per_h({None: 5}) == pytest.approx(1 + 5 * 3)
+def test_gpus_of_any_type_are_those_of_the_jobs():
+    assert prices_of(H100=1.0).usd_per_h({None: 5}) == pytest.approx(1 + 5 * 4)
+    assert prices_of(A100=1.0).usd_per_h({None: 5}) == pytest.approx(1 + 3 * 2)
+
+
+def test_types_with_the_mean_price_are_named_where_their_gpus_are_paid():
+    prices = prices_of()
+    assert prices.unpriced({"A100": 9, "T4": 1, None: 3}) == ["T4"]
+    owned = PriceRequest(owned=parse_pools(["T4=4"], "--owned"), usd_per_gpu_h={"A100": 2.0})
+    prices = ClusterPrices(Prices.read(owned), {"A100": 1.0})
+    assert prices.unpriced({"T4": 4}) == [] and prices.usd_per_h({"T4": 4}) == 0
+    assert prices.unpriced({"T4": 5}) == ["T4"] and prices.usd_per_h({"T4": 5}) == 2
 
 
 def test_rented_gpus_cost_what_is_above_those_owned():
-    # 1 GPU for an hour, 4 for the second, none for the third, 3 for the fourth.
+    # 1 GPU for an hour, 4 for the second, none for the third, 3 for the fourth, none until 10.
     begin, end = np.array([0, 1, 3]) * HOUR_US, np.array([2, 2, 4]) * HOUR_US
     leases = Leases(begin, end, np.array([1, 3, 3]))
-    assert prices_of().usd_of(leases) == pytest.approx(4 * 1 + (2 + 1) * 3)
+    window = (-HOUR_US, 9 * HOUR_US)
+    usd = 10 * 1 + (2 + 1) * 3
+    assert prices_of().leases_usd(leases, window) == pytest.approx(usd)
     empty = np.array([], np.int64)
-    assert prices_of().usd_of(Leases(empty, empty, empty)) == 0
+    assert prices_of().leases_usd(Leases(empty, empty, empty), window) == 10
+    # A lease that outlasts the window is paid to its end, and so is what is owned.
+    assert prices_of().leases_usd(leases, (0, HOUR_US)) == pytest.approx(4 * 1 + 3 * 3)
 
 
 @pytest.fixture
@@ -132,3 +146,97 @@ def test_the_cluster_around_the_clock_of_a_sweep_costs_the_same(gpuplan, log):
     usd = 2 * 0.5 + 1.5 + 3 * (96 * 2 + 24 * 4) / 120
     assert found["usd_per_month"] == pytest.approx(usd * MONTH_H)
     assert found["usd_per_gpu_h"] == pytest.approx(usd / 6)
+
+
+def usd_of(gpuplan, study, log, *words):
+    found = command_results(gpuplan, study, log, *words)
+    return found["policies"][0]["usd_per_month"] if study == "compare" else found["usd_per_month"]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words", "usd"),
+    [
+        (4, ("--owned", "A100=4", "--price", "2"), 0),  # at no cost
+        (6, ("--owned", "A100=4", "--price", "2"), 2 * 2),
+        (4, ("--owned", "A100=4@0.5"), 2),  # nothing is pay-per-use
+    ],
+)
+def test_what_is_owned_needs_no_other_price(gpuplan, log, gpus, words, usd):
+    words = ("--where", "gpu_type = 'A100'", "--gpus", gpus, "--policy", "fifo", *words)
+    assert usd_of(gpuplan, "compare", log, *words) == pytest.approx(usd * MONTH_H)
+    assert usd_of(gpuplan, "simulate", log, *words) == pytest.approx(usd * MONTH_H)
+
+
+def test_gpus_above_those_owned_need_a_price(gpuplan, log):
+    words = ("--where", "gpu_type = 'A100'", "--gpus", "6", "--policy", "fifo")
+    code, _, err = gpuplan("compare", log, *words, "--owned", "A100=4@0.5")
+    assert code == 2 and "no price" in err and "next:" in err
+
+
+def test_owned_gpus_without_a_job_cost_the_same_in_size_and_compare(gpuplan, log):
+    words = ("--where", "num_gpus >= 2", "--gpus", "4", "--price", "A100=2,H100=4")
+    (size,) = command_results(gpuplan, "size", log, *words)["points"]
+    assert size["usd_per_month"] == pytest.approx(4 * 2 * MONTH_H)
+    one = write_trace(
+        log.parent / "one.parquet", [0.0, DAY], [2 * DAY, DAY], num_gpus=[2.0, 1.0],
+        queue_s=[0.0, 0.0], gpu_type=["A100", "A100"],
+    )  # fmt: skip
+    words = ("--gpus", "4", "--price", "A100=2,H100=4", "--owned", "H100=4@1")
+    (size,) = command_results(gpuplan, "size", one, *words)["points"]
+    assert size["usd_per_month"] == pytest.approx((4 * 1 + 4 * 2) * MONTH_H)
+    usd = usd_of(gpuplan, "compare", one, "--policy", "fifo", *words)
+    assert usd == pytest.approx(size["usd_per_month"])
+
+
+def test_owned_gpus_replace_those_of_the_book_in_size_too(gpuplan, log, tmp_path):
+    book = tmp_path / "book.toml"
+    book.write_text(
+        '[[owned]]\ngpu_type = "A100"\ngpus = 4\nusd_per_gpu_h = 0.5\n'
+        '[[price]]\ngpu_type = "A100"\nkind = "on_demand"\nusd_per_gpu_h = 2.0\n'
+        '[[price]]\ngpu_type = "H100"\nkind = "on_demand"\nusd_per_gpu_h = 4.0\n'
+    )
+    words = ("--contracts", book, "--owned", "A100=3")
+    billed = command_results(gpuplan, "bill", log, *words)
+    sized = command_results(gpuplan, "size", log, *words, "--gpus", "4")
+    assert sized["today"]["usd_per_month"] == pytest.approx(billed["usd_per_month"], abs=0.0051)
+
+
+def test_policies_that_grow_pay_what_is_owned_all_the_time(gpuplan, tmp_path):
+    log = write_trace(tmp_path / "w.parquet", [0.0], [DAY], num_gpus=[1.0], queue_s=[3 * DAY],
+                      gpu_type=["A100"])  # fmt: skip
+    words = ("--owned", "A100=2@0.5", "--price", "2", "--policy", "fixed-width")
+    assert usd_of(gpuplan, "simulate", log, *words) == pytest.approx(2 * 0.5 * MONTH_H)
+
+
+@pytest.mark.parametrize("words", [("--price", "A100=2,H100=4"), OWNED])
+def test_a_book_prices_the_window_of_the_run(gpuplan, log, words):
+    words = ("--policy", "fifo", "--gpus", "4", "--window", "run", *words)
+    found = command_results(gpuplan, "compare", log, *words)
+    mean = (96 * 2 + 24 * 4) / 120
+    usd = 4 * mean if "--owned" not in words else 2 * 0.5 + 1.5 + mean
+    assert found["policies"][0]["mean_usd_per_gpu_h"] == pytest.approx(usd / 4)
+
+
+def test_what_rents_beside_owned_gpus_is_not_called_cheaper(gpuplan, log):
+    words = ("--policy", "fifo", "--policy", "serverful-only", "--gpus", "4", *OWNED)
+    found = command_results(gpuplan, "compare", log, *words)
+    assert found["cheapest"] is None and found["fastest"] is None
+    code, out, err = gpuplan("compare", log, *words)
+    assert code == 0 and "None is called the cheapest: serverful-only" in " ".join(out.split())
+    due = f"serverful-only rents all GPUs: the ${2.5 * MONTH_H:,.0f} a month"
+    assert due in " ".join(err.split())
+    words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", *OWNED)
+    code, _, err = gpuplan("sweep", log, *words)
+    assert code == 0 and f"the ${2.5 * MONTH_H:,.0f} a month of GPUs owned" in " ".join(err.split())
+
+
+def test_a_sweep_of_jobs_without_run_time_has_no_cluster(gpuplan, tmp_path):
+    log = write_trace(tmp_path / "z.parquet", [0.0, 1.0], [0.0, 0.0], num_gpus=[2.0, 1.0])
+    words = ("--threshold", "60", "--price", "2", "--set", "serverless_usd_per_gpu_h=5")
+    assert command_results(gpuplan, "sweep", log, *words)["today_cluster"] is None
+
+
+def test_the_cluster_of_a_sweep_has_the_price_of_its_type(gpuplan, log):
+    words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", "--cluster", "H100=4")
+    found = command_results(gpuplan, "sweep", log, *words, "--price", "A100=2,H100=4")
+    assert found["today_cluster"]["usd_per_gpu_h"] == 4

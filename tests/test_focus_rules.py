@@ -83,6 +83,29 @@ def test_rows_keep_the_rules(gpuplan, log, tmp_path, book, way):
     assert {"Standard", "Committed", "Dynamic"} == set(rows["PricingCategory"])
 
 
+def test_each_pool_is_used_and_unused_as_bought(gpuplan, log, tmp_path):
+    owned = '[[owned]]\ngpu_type = "A100-80GB"\ngpus = {}\nusd_per_gpu_h = {}\n'
+    book = tmp_path / "book.toml"
+    pools = [(2, 0.5), (2, 0.5), (3, 0.7)]  # two equal ones, and one of another rate
+    book.write_text("".join(owned.format(*pool) for pool in pools))
+    words = ("--contracts", book, "--price", "A100=1.1,H100=2.2,T4=0.3")
+    rows = rows_of(gpuplan, log, tmp_path / "rows.csv", *words)
+    assert broken(rows) == []
+    hours = {}
+    for row in rows.filter(pl.col("CommitmentDiscountId").is_not_null()).to_dicts():
+        is_bought = row["ChargeCategory"] == "Purchase"
+        key = (row["CommitmentDiscountId"], row["SkuPriceId"], row["ContractedUnitPrice"])
+        bought, used = hours.get(key, (0, 0))
+        amount = float(row["PricingQuantity"])
+        hours[key] = (bought + amount * is_bought, used + amount * (not is_bought))
+    assert [float(rate) for _, _, rate in sorted(hours)] == [0.5, 0.7]
+    assert len({ident for ident, _, _ in hours}) == len({sku for _, sku, _ in hours}) == 2
+    for bought, used in hours.values():
+        assert used == pytest.approx(bought, abs=1e-6)
+    billed = sum(float(usd) for usd in rows["BilledCost"])
+    assert billed == pytest.approx(sum(float(usd) for usd in rows["EffectiveCost"]), abs=1e-4)
+
+
 def test_rows_without_a_pool_keep_the_rules(gpuplan, log, tmp_path):
     prices = ("--price", "A100=1.1,H100=2.2,T4=0.3", "--by", "user")
     rows = rows_of(gpuplan, log, tmp_path / "rows.csv", *prices)

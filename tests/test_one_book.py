@@ -383,6 +383,20 @@ def test_todays_gpus_under_a_scheduler_cost_what_today_does(gpuplan, log, book):
     # Of two sizes the larger one does not cost less: both are busy or not.
     _, out, _ = gpuplan(*words, "--gpus", "2,3")
     assert "paid as today's bill" not in " ".join(out.split())
+    # A policy that grows pays for what it rents, and not for today's GPUs.
+    grows = ("--policy", "pollux-autoscaling")
+    _, out, _ = gpuplan(*words, *grows, "--gpus", "3")
+    assert "paid as today's bill" not in " ".join(out.split())
+
+
+def test_a_range_of_bills_is_told_where_widths_change_the_gpu_hours(gpuplan, log, book):
+    words = ("--policy", "fifo", "--policy", "equal", "--contracts", book, "--gpus", "3")
+    code, out, err = gpuplan("compare", log, *words)
+    assert code == 0, err
+    (dollars,) = re.findall(r"On today's 3 GPUs \((.*?) a month", " ".join(out.split()))
+    rows = [line.split() for line in out.splitlines()]
+    cells = {row[0]: row[2] for row in rows if row and row[0] in ("fifo", "equal")}
+    assert dollars == " to ".join(dict.fromkeys(cells[name] for name in ("fifo", "equal")))
 
 
 def test_plans_on_named_types_say_what_today_costs_at_their_prices(gpuplan, log, book):

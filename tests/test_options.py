@@ -9,6 +9,7 @@ import pytest
 from support_sitelab import calibrated, effect_on_all
 
 from gpuplan.analysis.base.errors import UsageError
+from gpuplan.planner.money.pool_texts import parse_pools
 from gpuplan.planner.requests.options import OptionsRequest
 from gpuplan.planner.site.fidelity import CONTRADICTS
 from gpuplan.planner.site.options import (
@@ -67,10 +68,11 @@ def site(tmp_path):
     return log, twin
 
 
-def compared(site, *texts, target=(), price=1.0, **fields):
+def compared(site, *texts, target=(), price=1.0, owned=(), **fields):
     prices = {} if price is None else {"": price}
     request = OptionsRequest(*site, option=texts, target=target, **fields)
-    request = replace(request, prices=replace(request.prices, usd_per_gpu_h=prices))
+    book = replace(request.prices, usd_per_gpu_h=prices, owned=parse_pools(owned, "--owned"))
+    request = replace(request, prices=book)
     return options(request).results
 
 
@@ -92,6 +94,21 @@ def test_dollars_and_waits_of_a_node_and_of_bursting(site):
     assert [(group.name, group.jobs) for group in burst.groups] == [("ann", 18), ("bob", 18)]
     assert burst.groups[1].mean_wait_s == pytest.approx(2 * 3600, abs=60)
     assert found.cheapest is None and found.targets == ()
+
+
+def test_nodes_that_are_owned_save_nothing_where_they_go(site):
+    site[1].write_text(TWIN.format(nodes=2))
+
+    def usd_of(gpus, **fields):
+        found = compared(
+            site, "remove-nodes 1", "add-nodes 1", owned=[f"a100={gpus}@0.5"], **fields
+        )
+        return [option.usd_per_month / MONTH_H for option in found.options]
+
+    # Of 8 GPUs of the site; what is above those owned costs $2 an hour.
+    assert usd_of(8, price=2.0) == [0, 4 * 2]
+    assert usd_of(6, price=2.0) == [-2 * 2, 4 * 2]
+    assert usd_of(12, price=None) == [0, 0]
 
 
 def test_removed_nodes_save_dollars(site):

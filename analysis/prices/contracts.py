@@ -6,6 +6,7 @@ under its header. Dollars are exact: a number is the decimal that is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, tzinfo
@@ -189,7 +190,7 @@ def make_contracts(
     inputs: tuple[InputFile, ...] = (),
     option: str = "--contracts",
 ) -> Contracts:
-    """Return entries as a price book, in its order.
+    """Return entries as a price book, in its order; equal pools are one.
 
     Raises:
         UsageError: two prices of one type, kind and date.
@@ -203,8 +204,12 @@ def make_contracts(
                 "\n  next: keep one of them"
             )
         seen.add(key)
+    gpus: Counter[PaidPool] = Counter()
+    for pool in pools:
+        gpus[replace(pool, gpus=0)] += pool.gpus
     fill = sorted(
-        pools, key=lambda pool: (pool.market != OWNED, pool.market != OWNED and pool.from_us)
+        (replace(pool, gpus=number) for pool, number in gpus.items()),
+        key=lambda pool: (pool.market != OWNED, pool.market != OWNED and pool.from_us),
     )
     ordered = sorted(prices, key=lambda price: price.from_us)
     return Contracts(tuple(fill), tuple(ordered), inputs, option)

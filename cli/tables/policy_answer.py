@@ -144,11 +144,13 @@ def _intro(group: Sequence[Row]) -> str:
     usd = first.get("mean_usd_per_gpu_h")
     price = "" if usd is None else f" at ${price_text(usd, 3)} per GPU-hour"
     gpus = first["gpus"]
-    as_today = first.get(AS_TODAY)
-    if as_today is not None:
+    if first.get(AS_TODAY) is not None:
+        as_today = [row[AS_TODAY] for row in group]
+        ends = dict.fromkeys(map(show_about_usd, (min(as_today), max(as_today))))
+        usd = " to ".join(ends)
         return (
-            f"On today's {gpus:,} GPU{'' if gpus == 1 else 's'} ({show_about_usd(as_today)} a "
-            "month, paid as today's bill is), "
+            f"On today's {gpus:,} GPU{'' if gpus == 1 else 's'} ({usd} a month, paid as today's "
+            "bill is), "
         )
     return (
         f"On {gpus:,} GPU{'' if gpus == 1 else 's'} ({cost} busy or not{price and f',{price}'}), "

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import isclose
 from typing import TYPE_CHECKING, Any
 
 from gpuplan.analysis.base.plain import plain
+from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import joined
 from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
@@ -34,9 +36,8 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 3
 ON_TODAYS_BASIS = (
-    "dollars a month of today's GPUs under a policy are today's bill, with GPU-hours more or fewer "
-    "at the mean pay-per-use price; cost, and $/month in other tables, are of all GPUs of the "
-    "cluster, busy or not"
+    "$/month starts from today's bill and adds or subtracts GPU-hours at the mean pay-per-use "
+    "price; cost, and $/month in other tables, are of all GPUs of the cluster, busy or not"
 )
 """What the two prices of a cluster of today's GPUs are."""
 
@@ -97,16 +98,21 @@ def _on_todays_basis(
 ) -> list[dict[str, Any]]:
     """Return rows with the dollars a month of today's GPUs on the basis of today's bill.
 
-    None has them where some cluster is of another size: sizes compare busy or not alone.
+    None has them where one is of another size, or pays for other GPUs than a cluster's around the
+    clock: these compare busy or not alone.
     """
-    clusters = [row for row in rows if "mean_usd_per_gpu_h" in row]
-    usd = [priced.usd_per_month(row["gpus"], row["utilization"]) for row in clusters]
-    as_today = (
-        {}
-        if None in usd
-        else {row["label"]: of_row for row, of_row in zip(clusters, usd, strict=True)}
-    )
-    return [{**row, AS_TODAY: as_today.get(row["label"])} for row in rows]
+    usd = [
+        priced.usd_per_month(row["gpus"], row["utilization"]) if _is_standing(row) else None
+        for row in rows
+    ]
+    as_today = [None] * len(rows) if None in usd else usd
+    return [{**row, AS_TODAY: of_row} for row, of_row in zip(rows, as_today, strict=True)]
+
+
+def _is_standing(row: Mapping[str, Any]) -> bool:
+    """Whether a policy pays for its GPUs around the clock."""
+    paid_h, hours = row.get("paid_gpu_h"), row["gpus"] * row["window_s"] / HOUR_S
+    return "mean_usd_per_gpu_h" in row and paid_h is not None and isclose(paid_h, hours)
 
 
 def first_submission(replayed: ReplayInputs) -> datetime | None:
@@ -127,6 +133,11 @@ def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
         texts.append(_pooled(outcomes, comparison.pooled))
     if comparison.of_site_size:
         texts.append(_of_site_size(comparison))
+    if 0 < len(comparison.beside_pools) < len(outcomes) and len(texts) == len(loops):
+        texts.append(
+            f"None is called the cheapest: {joined(comparison.beside_pools, most=MOST_NAMES)} "
+            "would pay for the GPUs owned and committed to besides."
+        )
     return tuple(texts)
 
 

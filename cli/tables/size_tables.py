@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isclose
 from typing import TYPE_CHECKING
 
 from gpuplan.analysis.base.words import counted, joined, price_text
@@ -178,7 +179,7 @@ def _less_today(results: SizeResults) -> str:
     now, size = results.today.usd_per_month, results.usd_per_month
     if not results.today_meets or now is None or size is None or now >= size:
         return ""
-    if results.today.cluster_gpus is not None:
+    if not _is_billed(results):
         return "Today already meets the target for less."
     return (
         "Today already meets the target for less: its bill is for GPUs rented as jobs come, this "
@@ -264,7 +265,7 @@ def _answer(results: SizeResults) -> str:
     gpus = counted(results.gpus, "GPU")
     text = f"You need {gpus}{nodes} for {names}{grown} under {results.policy}"
     cost = f"{show_dollars(results.usd_per_month)} a month"
-    if results.today.cluster_gpus is None and results.today.usd_per_month is not None:
+    if _is_billed(results):
         cost += " around the clock"
     if len(results.pools) > 1:
         each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
@@ -355,10 +356,23 @@ def _today(results: SizeResults, when: str) -> str:
         bill = "" if usd is None else f", {show_dollars(usd)} a month as billed"
         return f"{when}: {gpus} held on average (peak {peak}){wait}{bill}."
     gpus = counted(today.cluster_gpus, "GPU")
+    if _is_billed(results):
+        return (
+            f"{when}: {gpus}, {mean} held on average (peak {peak}){wait}, {show_dollars(usd)} a "
+            "month as billed."
+        )
     return (
         f"{when}: {gpus} for {show_dollars(usd)} a month, {mean} held on average "
         f"(peak {peak}){wait}."
     )
+
+
+def _is_billed(results: SizeResults) -> bool:
+    """Whether today's dollars are its bill, and not those of the GPUs of a cluster, busy or not."""
+    today, cluster_usd = results.today, [pool.today.usd_per_month for pool in results.pools]
+    if today.usd_per_month is None or today.cluster_gpus is None:
+        return today.usd_per_month is not None
+    return not isclose(today.usd_per_month, sum(usd or 0.0 for usd in cluster_usd))
 
 
 def _wait_today(results: SizeResults) -> str:

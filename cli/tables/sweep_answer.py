@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.base.words import listed, price_text
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import Precision, show_between, show_threshold, significant
@@ -163,10 +163,13 @@ def sweep_warnings(sweep: Sweep) -> Iterator[str]:
     if sweep.mix is not None:
         mix = sweep.mix
         planned, other_types = mix.planned_gpu_type, mix.other_gpu_types
-        todays = todays_prices(sweep.today, planned)
+        rented = f"{planned} for all{todays_prices(sweep.today, planned)}"
+        if sweep.mean_usd is not None:
+            usd = price_text(sweep.mean_usd, 3)
+            rented = f"one type for all, at ${usd} per GPU-hour on demand, the mean of their prices"
         yield (
             f"{mix.other_gpu_h_share:.0%} of the GPU-hours ran on {listed(other_types, 3)}; "
-            f'the replays rent {planned} for all{todays}; --where "gpu_type = '
+            f'the replays rent {rented}; --where "gpu_type = '
             f"'{other_types[0]}'\" --prices builtin --set gpu={other_types[0]} "
             "sweeps one type at its own price"
         )

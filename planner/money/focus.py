@@ -172,7 +172,7 @@ class _Frame:
         end = min(pool.until_us, self.period_us[1])
         hours = Fraction(pool.gpus * (end - begin), HOUR_US)
         return {
-            **self.common(gpu_type, pool.market, pool.from_us),
+            **self.common(gpu_type, f"{pool.market}{self.number(pool)}", pool.from_us),
             **self.discount(pool, hours),
             **self.amounts(hours, pool.usd_per_gpu_h, self.list_usd(gpu_type, pool)),
             "ChargeCategory": "Purchase",
@@ -187,7 +187,7 @@ class _Frame:
         is_used = cell.label is not None
         held = "held by jobs" if is_used else "that no job used"
         return {
-            **self.common(gpu_type, pool.market, pool.from_us),
+            **self.common(gpu_type, f"{pool.market}{self.number(pool)}", pool.from_us),
             **self.discount(pool, cell.gpu_h),
             **self.amounts(cell.gpu_h, pool.usd_per_gpu_h, self.list_usd(gpu_type, pool)),
             **self.payer(cell),
@@ -254,10 +254,20 @@ class _Frame:
         prices = [p for p in self.bill.book.prices_of(gpu_type) if p.from_us <= self.period_us[0]]
         return prices[-1].usd_per_gpu_h if prices else pool.usd_per_gpu_h
 
+    def number(self, pool: PaidPool) -> str:
+        """Return what tells a pool from others of its market, type and begin; empty for the first.
+
+        They have rates or ends of their own.
+        """
+        key = (pool.market, pool.gpu_type, pool.from_us)
+        alike = [p for p in self.bill.book.pools if (p.market, p.gpu_type, p.from_us) == key]
+        place = alike.index(pool)
+        return f"{place + 1}" if place else ""
+
     def discount(self, pool: PaidPool, hours: Fraction) -> dict[str, Any]:
         """Return the columns of a commitment."""
         since = "" if pool.from_us == ALWAYS_US else f"-{instant(pool.from_us)[:10]}"
-        ident = f"{pool.market}-{pool.gpu_type}{since}"
+        ident = f"{pool.market}{self.number(pool)}-{pool.gpu_type}{since}"
         return {
             "CommitmentDiscountCategory": "Usage",
             "CommitmentDiscountId": ident,

@@ -16,6 +16,7 @@ from statistics import median
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import (
     UNNAMED,
     gpu_name,
@@ -184,6 +185,17 @@ class Prices:
         named = [self._named(gpu_type) for gpu_type in gpu_types]
         in_book = match_types(self.book.gpu_types, named, self.book.option)
         return all(in_book[name] or len(self.steps(name)) == 1 for name in named)
+
+    def change_within(self, gpu_types: Iterable[str | None], period_us: PeriodUs) -> bool:
+        """Whether the price of a type, or what is owned or committed to, changes in a period."""
+        named = [self._named(gpu_type) for gpu_type in gpu_types]
+        in_book = match_types(self.book.gpu_types, named, self.book.option).values()
+        dates = [edge for pool in self.book.pools for edge in (pool.from_us, pool.until_us)]
+        dates += [price.from_us for price in self.book.prices if price.gpu_type in in_book]
+        for name in named:
+            is_listed = self._option_usd(name)[1] is not None or self._table_steps(name)
+            dates += [step.from_us for step in self.steps(name)] if is_listed else []
+        return any(period_us[0] < at_us < period_us[1] for at_us in dates)
 
     def usd(self, gpu_type: str | None) -> float | None:
         """Return the dollars of a GPU-hour of a type; None where nothing gives them."""

@@ -30,7 +30,7 @@ from gpuplan.planner.runs.panels import TimeLines, usage_frame, usage_lines
 from gpuplan.planner.runs.settings import Setting, check_values, defaults_of
 from gpuplan.planner.runs.simulation import RunBill, Simulation
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.runs.window import leases_within
+from gpuplan.planner.runs.window import leases_within, window_of
 from gpuplan.simkit.arrays import FloatArray
 from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.metrics import distribution
@@ -228,9 +228,8 @@ def _at_own_prices(
     """
     prices: ClusterPrices | None = settings.values.get(CLUSTER_PRICES)
     gpus_by_type = _types_of(settings, replay)
-    if prices is None or not (gpus_by_type or prices.anyway_usd_per_h):
+    if prices is None or not (gpus_by_type or prices.has_pools):
         return settings, ()
-    unpriced = [name for name in gpus_by_type if name and prices.usd(name) is None]
     if gpus_by_type:
         usd, gpus = prices.usd_per_h(gpus_by_type), float(sum(gpus_by_type.values()))
     elif replay.is_standing:
@@ -238,26 +237,22 @@ def _at_own_prices(
         usd = prices.usd_per_h({None: gpus})
     else:
         leases = leases_within(replay.run, jobs.window_us, None)
-        usd, gpus = prices.usd_of(leases), leases.gpu_us / MICROS_PER_HOUR
+        usd = prices.leases_usd(leases, window_of(replay.run, jobs.window_us))
+        gpus = leases.gpu_us / MICROS_PER_HOUR
     if gpus:
         settings = replace(settings, usd_per_gpu_h=usd / gpus)
-    if not unpriced:
+    if not (unpriced := prices.unpriced(gpus_by_type)):
         return settings, ()
     return settings, (f"no price of {listed(unpriced)}: these GPUs cost the mean of the log's",)
 
 
 def _types_of(settings: ReplaySettings, replay: ClusterReplay) -> Mapping[str | None, int]:
     """Return the GPUs of each type of a cluster that has types; empty where it names none."""
-    if replay.gpus_by_type:
-        return dict[str | None, int](replay.gpus_by_type.items())
     shape = settings.values.get("cluster")
-    pools = () if shape is None else shape.pools
-    if not replay.is_standing or any(not (pool.gpu_type and pool.gpus) for pool in pools):
-        return {}
-    gpus_by_type: dict[str | None, int] = {}
-    for pool in pools:
-        gpus_by_type[pool.gpu_type] = gpus_by_type.get(pool.gpu_type, 0) + pool.gpus
-    return gpus_by_type
+    gpus = replay.gpus_by_type
+    if not gpus and replay.is_standing and shape is not None:
+        gpus = shape.gpus_by_type
+    return dict[str | None, int](gpus.items())
 
 
 def bill_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -237,11 +237,12 @@ def change_cost(
         for kind in {**before, **after}
         if (gpus := after.get(kind, 0) - before.get(kind, 0))
     }
+    paid = {kind: above for kind in added if (above := _paid_more(prices, kind, before, after))}
     months = months_of(work)
     burst = burst_gpu_h(work, effect.elsewhere_gpu_s, site)
     per_month = {kind: hours / months for kind, hours in burst.items()} if months else {}
-    prices.check([None if kind == NO_TYPE else kind for kind in {**added, **per_month}])
-    usd = sum((_usd(prices, kind) * gpus * MONTH_H for kind, gpus in added.items()), 0.0)
+    prices.check([None if kind == NO_TYPE else kind for kind in {**paid, **per_month}])
+    usd = sum((_usd(prices, kind) * gpus * MONTH_H for kind, gpus in paid.items()), 0.0)
     usd += sum(_usd(prices, kind) * hours for kind, hours in per_month.items())
     return ChangeCost(added, sum(per_month.values()), usd)
 
@@ -280,6 +281,15 @@ def months_of(work: SiteWorkload) -> float:
     """Return the months of 730.5 hours in which the scored jobs were submitted."""
     submit = work.jobs.submit
     return max(int(submit.max()) - work.warmup_until, 0) / HOUR_S / MONTH_H if submit.size else 0.0
+
+
+def _paid_more(
+    prices: Prices, kind: str, before: Mapping[str, int], after: Mapping[str, int]
+) -> int:
+    """Return how many GPUs more are pay-per-use; those owned or committed cost in any case."""
+    pools = prices.pools(None if kind == NO_TYPE else kind)
+    free = sum(pool.gpus for pool in pools)
+    return max(after.get(kind, 0) - free, 0) - max(before.get(kind, 0) - free, 0)
 
 
 def _usd(prices: Prices, kind: str) -> float:

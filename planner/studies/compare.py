@@ -14,7 +14,6 @@ from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
-from gpuplan.planner.money.todays_basis import NO_BASIS
 from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
@@ -31,7 +30,7 @@ from gpuplan.planner.site.fidelity import (
 )
 from gpuplan.planner.site.policies_today import fidelity_of_policies
 from gpuplan.planner.site.todays_cluster import on_todays_cluster
-from gpuplan.planner.spec_prices import lacks_serverless
+from gpuplan.planner.spec_prices import lacks_serverless, rents
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
@@ -40,6 +39,7 @@ from gpuplan.planner.studies.policy_prices import (
     MOST_NAMED,
     PricedPolicies,
     backlog_note,
+    besides_pools,
     price_policies,
 )
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, rates_of, read_replay
@@ -88,8 +88,7 @@ class PolicyReplays:
         sizes = {run.results.gpus for run in of_site}
         if today is None or len(sizes) != 1 or sizes.pop() < today.usage.peak_gpus:
             return None
-        is_same_basis = priced.basis == NO_BASIS or priced.pays_pools
-        if today.usage.usd_per_month is None or not (is_same_basis and priced.is_alike):
+        if today.usage.usd_per_month is None or not (priced.is_constant and priced.is_alike):
             return None
         kept = [run for run in of_site if run.gpus_by_type or gpu_mix(today) is None]
         usd = kept[0].results.usd_per_month if kept else None
@@ -107,6 +106,7 @@ class PolicyReplays:
         outcomes = self.comparison.outcomes
         return (
             *self.priced.warnings,
+            *besides_pools(self.comparison.beside_pools, self.priced.pools_usd_per_month),
             *(note.replace(*self._types()) for note in self.priced.mixed),
             *self.inputs.notes,
             *self.inputs.deadline_notes(self.policies),
@@ -184,6 +184,9 @@ def replay_policies(
         sizes = {size.option: size.shape.gpus for size in request.cluster.sizes()}
         fixed_sizes = {option: gpus for option, gpus in sizes.items() if gpus is not None}
         comparison = replace(comparison, sizes=fixed_sizes)
+    if priced.pools_usd_per_month:
+        beside = tuple(spec.label for spec in priced.policies if rents(spec))
+        comparison = replace(comparison, beside_pools=beside)
     fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
     return PolicyReplays(policies, inputs, comparison, priced, size_notes, fidelity)
 

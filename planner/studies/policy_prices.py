@@ -12,7 +12,8 @@ from gpuplan.analysis.characterize.gpu_mix import GpuMix, gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.money.bill_today import price_note
+from gpuplan.planner.money.bill_today import pools_usd_per_h, price_note
+from gpuplan.planner.money.book_types import shared_pool_notes
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
@@ -43,7 +44,8 @@ class PricedPolicies:
         mix: the same in numbers; None without other types, or on a cluster of several.
         at_mean: the clause of ``mixed`` on the mean price of all types; empty for none.
         is_alike: whether today and the replays are charged the same prices.
-        pays_pools: whether GPUs owned and committed are part of what a cluster costs.
+        pools_usd_per_month: of GPUs owned and committed, which are part of what a cluster costs.
+        is_constant: whether these and all prices stay the same while the log lasts.
         notes: where prices come from.
         today: what the log shows, with its bill.
         inputs: the price book read, if any.
@@ -62,7 +64,8 @@ class PricedPolicies:
     mix: GpuMix | None = None
     at_mean: str = ""
     is_alike: bool = True
-    pays_pools: bool = False
+    pools_usd_per_month: float = 0.0
+    is_constant: bool = True
 
     def usd_per_month(self, gpus: int, utilization: float | None) -> float | None:
         """Return what today's GPUs cost a month under a policy, paid as today's are.
@@ -94,9 +97,8 @@ def price_policies(
     Raises:
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
-    today, hours = read.today, {}
-    if today is not None:
-        hours = {name: gpu_h for name, gpu_h in today.gpu_h_by_type().items() if gpu_h}
+    today = read.today
+    hours = {name: gpu_h for name, gpu_h in read.gpu_h.items() if gpu_h}
     types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     prices = read.prices(price_request, table, [policy.settings.get("gpu") for policy in policies])
@@ -123,6 +125,7 @@ def price_policies(
     today = read.todays_bill(prices, usd, is_assumed=not is_set)
     if rents:
         mixed = tuple(f"{note}{todays_prices(today, planned)}" for note in mixed)
+    shared = [] if prices is None else shared_pool_notes(prices.book, list(hours), read.selection)
     at_end = (
         ()
         if prices is None or not price_request.is_own
@@ -137,7 +140,7 @@ def price_policies(
         basis = todays_basis(today, mean, prices, hours)
     return PricedPolicies(
         tuple(priced),
-        unmatched,
+        (*unmatched, *shared),
         (*mixed, *unlike),
         (*notes, *at_end),
         today,
@@ -147,7 +150,8 @@ def price_policies(
         mix=None if is_mixed else gpu_mix(read.today, planned),
         at_mean=_at_mean(read.today, planned, prices),
         is_alike=not unlike,
-        pays_pools=prices is not None and price_request.is_own and bool(prices.pools_now),
+        pools_usd_per_month=0.0 if prices is None else pools_usd_per_h(prices) * MONTH_H,
+        is_constant=prices is None or not prices.change_within(hours, read.period_us),
     )
 
 
@@ -165,6 +169,22 @@ def unlike_prices_note(today_usd: float | None, replay_usd: float | None) -> tup
         f"today is charged ${price_text(today_usd)} per GPU-hour on demand, and replays ${usd}, of "
         f"the provider that they rent from: do not compare the dollars of both\n"
         f"  next: --price {usd} charges today as the replays",
+    )
+
+
+def besides_pools(renting: Sequence[str], usd_per_month: float) -> tuple[str, ...]:
+    """Return that what is rented leaves out GPUs owned and committed, if anything does.
+
+    Args:
+        renting: labels of the policies that rent all GPUs.
+        usd_per_month: what GPUs owned and committed to cost.
+    """
+    if not renting or not usd_per_month:
+        return ()
+    rent = "rents" if len(renting) == 1 else "rent"
+    return (
+        f"{listed(renting, MOST_NAMED)} {rent} all GPUs: the ${usd_per_month:,.0f} a month of GPUs "
+        "owned and committed to is due besides",
     )
 
 

@@ -13,11 +13,12 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.characterize.today import COLUMNS as COLUMNS_OF_TODAY
 from gpuplan.analysis.characterize.today import Today, today
-from gpuplan.analysis.history.jobs import BY, NAMES
+from gpuplan.analysis.history.jobs import BY, NAMES, PeriodUs
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.schema import CANONICAL, LIMIT_COLUMN
 from gpuplan.analysis.prices.contracts import FOREVER_US
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
+from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.spells import REASON, limit_share
 from gpuplan.planner.compare import PolicySpec
@@ -58,12 +59,13 @@ class ReplayInputs:
         draws: for what else is random.
         files: what the files beside the trace say.
         today: what the log shows, without prices; None if not requested or empty.
+        gpu_h: GPU-hours of the log by type.
         today_groups: its waits by what they are split by; empty where it is not, or has none.
         limit_share: share of its waits that it puts down to limits; None where unknown.
         end_us: last submission or end of a run, microseconds since 1970.
         time_zone: of the dates of prices; None for UTC.
         bill: what ``today`` costs under a price book; None where it was used, or is not requested.
-        is_part: whether ``--where`` chose the jobs; contracts on types of others are not of them.
+        selection: which jobs; of a part of the log, contracts on types of others are not of it.
     """
 
     trace: Trace
@@ -71,12 +73,13 @@ class ReplayInputs:
     draws: np.random.Generator
     files: ReplayFiles
     today: Today | None = None
+    gpu_h: Mapping[str | None, float] = field(default_factory=dict)
     today_groups: tuple[GroupWaits, ...] = ()
     limit_share: float | None = None
     end_us: int = FOREVER_US
     time_zone: str | None = None
     bill: Callable[[Prices], Today | None] | None = field(default=None, compare=False)
-    is_part: bool = False
+    selection: Selection = field(default_factory=Selection)
 
     def prices(
         self, request: PriceRequest, table: str | None, gpus: Sequence[str | None] = ()
@@ -95,8 +98,8 @@ class ReplayInputs:
             gpu = USUAL_GPU if self.files.prices is None else only_gpu(self.files.prices)
         request = replace(request, prices=table, gpu=gpu)
         prices = Prices.read(request, self.time_zone).at(self.end_us)
-        if self.is_part and self.today is not None:
-            prices = prices.of_types([usage.gpu_type for usage in self.today.gpu_types])
+        if self.selection.where is not None and self.gpu_h:
+            prices = prices.of_types(self.gpu_h)
         return prices
 
     def todays_bill(
@@ -123,6 +126,11 @@ class ReplayInputs:
             if prices.usd(types[0]) is None:
                 prices = replace(prices, usd_per_gpu_h={"": usd_per_gpu_h})
         return None if self.bill is None else self.bill(prices)
+
+    @property
+    def period_us(self) -> PeriodUs:
+        """First submission, and last submission or end of a run."""
+        return self.jobs.first_submit_us or 0, self.end_us
 
     @property
     def inputs(self) -> tuple[InputFile, ...]:
@@ -212,7 +220,7 @@ def read_replay(
         *(OF_TENANTS if by_tenant else ()),
         *(name for name in OF_QUEUES if by_queue and name in CANONICAL),
         *(("job_class",) if by_class or files.overheads is not None else ()),
-        *(COLUMNS_OF_TODAY if window == LOG_WINDOW else ()),
+        *COLUMNS_OF_TODAY,
         *(BY[name] for name in request.by),
         *(NAMES if labels else ()),
     }
@@ -232,18 +240,23 @@ def read_replay(
         queues=by_queue,
     )
     kept = replace(trace, jobs=trace.jobs.clear())  # the jobs are in `jobs` now
-    if window != LOG_WINDOW:
-        return ReplayInputs(kept, jobs, draws, files)
-    submitted = trace.submitted().jobs
-    groups, limited = recorded_waits(submitted, request.by), limit_share(submitted)
     now = today(trace)
-    return ReplayInputs(
-        *(kept, jobs, draws, files, now, groups),
-        limit_share=limited,
+    of_log = ReplayInputs(
+        *(kept, jobs, draws, files),
+        gpu_h={} if now is None else now.gpu_h_by_type(),
         end_us=trace.arrays().window_us()[1] - 1,
         time_zone=request.jobs.log.time_zone,
+        selection=request.jobs,
+    )
+    if window != LOG_WINDOW:
+        return of_log
+    submitted = trace.submitted().jobs
+    return replace(
+        of_log,
+        today=now,
+        today_groups=recorded_waits(submitted, request.by),
+        limit_share=limit_share(submitted),
         bill=partial(at_book, trace, now),
-        is_part=request.jobs.where is not None,
     )
 
 

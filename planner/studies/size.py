@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 from msgspec import UNSET
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.capacity import NODES
 from gpuplan.analysis.characterize.today import COLUMNS, Today
 from gpuplan.analysis.history.jobs import BY, NAMES
@@ -103,6 +104,9 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
         )
         for pool, plan in zip(pools, plans, strict=True)
     ]  # fmt: skip
+    other_usd_per_h = prices.other_usd_per_h([pool.gpu_type for pool in pools])
+    if len(answers) == 1:
+        answers[0].other_usd_per_h = other_usd_per_h
     fidelity = without_limits(_fidelity(request, trace.provenance, answers, seen), limited)
     source_format = trace.provenance.source_format
     fidelity = named_for(fidelity, has_partitions=source_format not in KUBERNETES)
@@ -112,6 +116,9 @@ def size(request: SizeRequest, progress: Callable[[float], None] | None = None) 
             progress((done + 1) / len(answers))
     results = _results(request, answers, seen, fidelity)
     results = replace(results, today_groups=recorded)
+    if len(answers) > 1 and results.usd_per_month is not None:
+        usd = results.usd_per_month + other_usd_per_h * MONTH_H
+        results = replace(results, usd_per_month=usd)
     if todays_usd is not None:
         results = replace(results, today=replace(results.today, usd_per_month=todays_usd))
     if not (prices.is_priced or request.commits):

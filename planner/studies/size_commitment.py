@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import pairwise
 
 from gpuplan.analysis.base.time_units import DAY_US, MICROS
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import length_words, listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED, name_in
-from gpuplan.analysis.prices.contracts import OWNED, make_contracts
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.money.bill_today import at_end
+from gpuplan.planner.money.bill_today import at_end, pools_usd_per_h, price_note
 from gpuplan.planner.money.book_types import shared_pool_notes, unused_pools
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
@@ -67,6 +65,10 @@ class SizePrices:
             return self.book.committed_price(gpu_type)
         return self.book.on_demand_price(gpu_type, must=self.request.replays)
 
+    def other_usd_per_h(self, gpu_types: Sequence[str | None]) -> float:
+        """Return what GPUs owned and committed to of other types cost an hour."""
+        return pools_usd_per_h(self.prices) - pools_usd_per_h(self.prices.of_types(gpu_types))
+
     def plans(self, pools: Sequence[JobPool]) -> list[CommitmentPlan | None]:
         """Return the plan of each pool that commitments are looked for on.
 
@@ -101,8 +103,10 @@ class SizePrices:
         """Return what the prices and the commitments rest on that a reader should know."""
         gpu_types, jobs = [pool.gpu_type for pool in pools], self.request.replay.jobs
         notes = list(price_time_notes(trace, self.prices, gpu_types))
+        if self.is_priced and self.prices.change_within(gpu_types, trace.arrays().window_us()):
+            notes += price_note(self.prices, dict.fromkeys(gpu_types, 1.0), pays_pools=True)
         if self.book is None:
-            return notes
+            return [*notes, *shared_pool_notes(self.prices.book, gpu_types, jobs)]
         notes += shared_pool_notes(self.book.book, gpu_types, jobs)
         window_us = max(pool.window_us for pool in pools)
         if window_us < SHORT_LOG_US:
@@ -140,27 +144,11 @@ def _is_priced(request: SizeRequest) -> bool:
 
 def read_prices(request: SizeRequest) -> Prices:
     """Return the prices of GPUs of a cluster: those given, or the usual one."""
-    zone = request.replay.jobs.log.time_zone
-    if _is_priced(request):
-        return _with_owned(Prices.read(replace(request.prices, owned=()), zone), request)
-    usual = float(RENTED["conventional_usd_per_gpu_h"].default)
-    return _with_owned(Prices({"": usual}, option="assumed"), request)
-
-
-def _with_owned(prices: Prices, request: SizeRequest) -> Prices:
-    """Return prices with the GPUs of ``--owned`` in place of the book's of the same types.
-
-    They keep the price of the book's where they have none.
-    """
-    book, pools = prices.book, list(prices.book.pools)
-    for owned in request.prices.owned:
-        name = name_in(owned.gpu_type, book.gpu_types, "--owned", book.option)
-        replaced = [p for p in book.pools if p.market == OWNED and p.gpu_type == name]
-        usd = owned.usd_per_gpu_h or max((pool.usd_per_gpu_h for pool in replaced), default=0)
-        pools = [pool for pool in pools if pool not in replaced]
-        pools.append(replace(owned, gpu_type=name, usd_per_gpu_h=Fraction(usd)))
-    made = make_contracts(pools, list(book.prices), inputs=book.inputs, option=book.option)
-    return replace(prices, book=made)
+    prices = request.prices
+    if not _is_priced(request):
+        usual = float(RENTED["conventional_usd_per_gpu_h"].default)
+        prices = replace(prices, usd_per_gpu_h={"": usual}, option="assumed")
+    return Prices.read(prices, request.replay.jobs.log.time_zone)
 
 
 def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool]) -> SizePrices:

@@ -48,6 +48,7 @@ class TypeAnswer:
         sizes: the candidates.
         price: of a GPU-hour; None where nothing gives one and no size is replayed.
         paid: GPUs owned and committed to, at their own prices; the price is of those above them.
+        other_usd_per_h: of GPUs owned and committed to of types that no job has.
         name: the GPU type, ``all`` where the log has one.
         seen: what the log shows.
         usage: what it shows of these GPUs.
@@ -75,6 +76,7 @@ class TypeAnswer:
     ) -> None:
         self.request, self.sizes, self.price, self.is_one = request, sizes, price, is_one
         self.name, self.seen, self.paid = name, seen, paid
+        self.other_usd_per_h = 0.0
         self.usage: GpuUsage = seen.usage
         self.each: int | None = None
         self.today_gpus: int | None = None
@@ -96,7 +98,8 @@ class TypeAnswer:
         assert self.price is not None  # sizes have a price
         above = max(gpus - sum(pool.gpus for pool in self.paid), 0)
         anyway = float(sum(pool.gpus * pool.usd_per_gpu_h for pool in self.paid))
-        return (anyway + above * self.price.usd_per_gpu_h) * MONTH_H
+        usd_per_h = anyway + above * self.price.usd_per_gpu_h + self.other_usd_per_h
+        return usd_per_h * MONTH_H
 
     def over_today_usd(self, gpus: int) -> float | None:
         """Return what GPUs cost a month more than today's; None where these have no cost."""

@@ -8,22 +8,25 @@ from typing import Any
 
 import polars as pl
 
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
 from gpuplan.analysis.characterize.today import Today
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.money.bill_today import price_note
+from gpuplan.planner.money.bill_today import pools_usd_per_h, price_note
+from gpuplan.planner.money.book_types import shared_pool_notes
 from gpuplan.planner.money.cluster_prices import ClusterPrices
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_settings import with_prices
 from gpuplan.planner.money.renting_settings import OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
+from gpuplan.planner.requests.clusters import ClusterSize
 from gpuplan.planner.requests.compare import ComparedParameters
 from gpuplan.planner.requests.replays import LOG_WINDOW
 from gpuplan.planner.requests.sweep import SweepRequest
 from gpuplan.planner.spec_prices import CLOUD, book_price, own_price, price, with_gpu
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.policy_prices import unlike_prices_note, usual_gpu
+from gpuplan.planner.studies.policy_prices import besides_pools, unlike_prices_note, usual_gpu
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, read_replay
 from gpuplan.planner.sweep.alternatives import todays_cluster
 from gpuplan.planner.sweep.results import SweepResults, sweep_frame, sweep_results
@@ -119,10 +122,15 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     if of_cluster is None and now is not None:
         of_cluster = now.usage.usd_per_gpu_h
     unlike = () if table is None or request.price.is_own else unlike_prices_note(of_cluster, usd)
-    standing = None if of_cluster is None else _standing(prices, of_cluster, hours)
+    standing = None if of_cluster is None else _standing(prices, of_cluster, hours, request.size())
     replays = _with_today(replays, request, inputs, now, standing, gpu)
+    if request.price.is_own:
+        replays = replace(replays, mean_usd=base.conventional_price)
     effective = settings_of(base.on(inputs.jobs.workload))
     left_out = [note for note in inputs.jobs.notes if NO_GPU in note]
+    pools_usd = 0.0 if prices is None else pools_usd_per_h(prices) * MONTH_H
+    jobs = request.replay.jobs
+    shared = [] if prices is None else shared_pool_notes(prices.book, list(hours), jobs)
     caveats = (*left_out, *inputs.deadline_notes([policy]), *notes)
     return SweepAnswer(
         request=request,
@@ -130,6 +138,8 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
         inputs=(*inputs.inputs, *(() if prices is None else prices.book.inputs)),
         warnings=(
             *unlike,
+            *besides_pools(["what is swept"], pools_usd),
+            *shared,
             *replays.warnings,
             *(note for note in inputs.notes if note not in caveats),
         ),
@@ -201,13 +211,26 @@ def _priced(
 
 
 def _standing(
-    prices: Prices | None, mean_usd: float, gpu_h: Mapping[str | None, float]
+    prices: Prices | None,
+    mean_usd: float,
+    gpu_h: Mapping[str | None, float],
+    size: ClusterSize | None,
 ) -> Callable[[int], float]:
-    """Return what so many GPUs around the clock cost an hour, by their number."""
+    """Return what so many GPUs around the clock cost an hour, by their number.
+
+    Args:
+        prices: the price book; None for one price.
+        mean_usd: that price.
+        gpu_h: GPU-hours of the log by type.
+        size: of the cluster, with its types; None for GPUs of any type.
+    """
     if prices is None:
         return lambda gpus: gpus * mean_usd
-    cluster = ClusterPrices.of(prices, mean_usd, gpu_h)
-    return lambda gpus: cluster.usd_per_h({None: gpus})
+    cluster = ClusterPrices(prices, gpu_h)
+    by_type: dict[str | None, int] = {}
+    if size is not None:
+        by_type.update(size.shape.gpus_by_type)
+    return lambda gpus: cluster.usd_per_h(by_type or {None: gpus})
 
 
 def _with_today(

@@ -52,6 +52,8 @@ def todays_cluster(
         return None
     peak = today.usage.peak_gpus
     gpus, size_from = (-int(-peak // 1), RECORDED_PEAK) if size is None else size
+    if not gpus:
+        return None
     holds, usd = gpus >= peak, usd_per_h(gpus)
     return TodaysCluster(
         gpus=gpus,

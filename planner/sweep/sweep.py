@@ -94,6 +94,7 @@ class Sweep:
         today: what the log shows; None where it was not given.
         cluster: today's cluster; None where its size is not known.
         mix: GPU-hours on other GPU types than the one priced; None if there are none.
+        mean_usd: the price of every GPU on demand, where GPUs of several types cost their mean.
         has_deadlines: whether the deadlines are the log's own or were requested.
     """
 
@@ -109,6 +110,7 @@ class Sweep:
     today: Today | None = None
     cluster: TodaysCluster | None = None
     mix: GpuMix | None = None
+    mean_usd: float | None = None
     has_deadlines: bool = True
 
     def usd_per_month(self, usd: float) -> float | None:
