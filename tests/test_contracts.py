@@ -62,10 +62,17 @@ def test_a_date_is_midnight_of_the_time_zone(tmp_path):
 
 def test_commitments_fill_by_their_begin_then_as_written(tmp_path):
     text = "".join(
-        f'[[commitment]]\ngpu_type = "T4"\ngpus = {gpus}\nusd_per_gpu_h = 1\nfrom = {begin}\n'
+        f'[[commitment]]\ngpu_type = "T4"\ngpus = {gpus}\nusd_per_gpu_h = {gpus}\nfrom = {begin}\n'
         for gpus, begin in ((1, "2026-03-01"), (2, "2026-01-01"), (3, "2026-03-01"))
     )
     assert [pool.gpus for pool in read_contracts(written(tmp_path, text)).pools] == [2, 1, 3]
+
+
+def test_equal_pools_are_one(tmp_path):
+    pool = '[[owned]]\ngpu_type = "T4"\ngpus = {}\nusd_per_gpu_h = {}\n'
+    text = pool.format(2, 1) + pool.format(4, 2) + pool.format(3, 1)
+    pools = read_contracts(written(tmp_path, text)).pools
+    assert [(pool.gpus, pool.usd_per_gpu_h) for pool in pools] == [(5, 1), (4, 2)]
 
 
 def test_the_book_of_an_instant_has_what_is_in_force_then(tmp_path):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isclose
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.base.words import counted, joined, price_text
+from gpuplan.analysis.base.words import counted, price_text
 from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import period_text
 from gpuplan.cli.formats.units import (
@@ -17,13 +16,11 @@ from gpuplan.cli.formats.units import (
     show_price,
 )
 from gpuplan.cli.tables.commitment_tables import (
-    MOST_TYPES,
     commitment_text,
-    commitments,
-    is_of_some_types,
     show_dollars,
 )
 from gpuplan.cli.tables.fidelity_text import contradiction
+from gpuplan.cli.tables.size_today import is_billed, less_today, point_of, today_sentence
 from gpuplan.planner.site.fidelity import SITE_RULES, UNKNOWN
 
 if TYPE_CHECKING:
@@ -154,10 +151,10 @@ def headline(
     """Return the size, how sure it is, and what today is; the commitment where asked for."""
     parts = []
     if why := contradiction(results.fidelity, source_format):
-        return f"{why} {_today(results, period_text(period))}"
+        return f"{why} {today_sentence(results, period_text(period))}"
     if results.policy == SITE_RULES and results.targets:
         met = " Today's nodes already meet the target." if results.today_meets else ""
-        return f"{_nodes_needed(results)} {_today(results, period_text(period))}{met}"
+        return f"{_nodes_needed(results)} {today_sentence(results, period_text(period))}{met}"
     if results.gpus is not None:
         parts += [_answer(results), _interval(results)]
     elif results.points:
@@ -167,24 +164,11 @@ def headline(
     if results.commitment is not None and results.commitment.today_gpus and len(parts) == 1:
         return parts[0]  # it says what today costs
     if len(parts) < 3 or not parts[1]:
-        parts.append(_today(results, period_text(period)))
-    parts.append(_less_today(results))
+        parts.append(today_sentence(results, period_text(period)))
+    parts.append(less_today(results))
     if results.gpus is not None and results.fidelity.verdict == UNKNOWN:
         parts.append(f"The answer is not checked against the log: {results.fidelity.why}.")
     return " ".join(part for part in parts if part)
-
-
-def _less_today(results: SizeResults) -> str:
-    """Return that today's waits meet the targets for less, and why it costs less."""
-    now, size = results.today.usd_per_month, results.usd_per_month
-    if not results.today_meets or now is None or size is None or now >= size:
-        return ""
-    if not _is_billed(results):
-        return "Today already meets the target for less."
-    return (
-        "Today already meets the target for less: its bill is for GPUs rented as jobs come, this "
-        "size is a fixed cluster paid around the clock."
-    )
 
 
 def _nodes_needed(results: SizeResults) -> str:
@@ -196,7 +180,8 @@ def _nodes_needed(results: SizeResults) -> str:
             missed.append(pool.name)
             continue
         today = (pool.today.cluster_gpus or 0) // (pool.gpus // pool.nodes)
-        wait = "" if (point := _point(results, pool, pool.gpus)) is None else _wait(results, point)
+        point = point_of(results, pool, pool.gpus)
+        wait = "" if point is None else _wait(results, point)
         nodes, more = counted(pool.nodes, f"{pool.name} node"), _over_today(pool)
         met.append(f"{nodes} (today {today:,}{more}; {wait}{_ends(pool, pool.gpus // pool.nodes)})")
     if not met:
@@ -265,12 +250,12 @@ def _answer(results: SizeResults) -> str:
     gpus = counted(results.gpus, "GPU")
     text = f"You need {gpus}{nodes} for {names}{grown} under {results.policy}"
     cost = f"{show_dollars(results.usd_per_month)} a month"
-    if _is_billed(results):
+    if is_billed(results):
         cost += " around the clock"
     if len(results.pools) > 1:
         each = ", ".join(f"{pool.gpus:,} {pool.name}" for pool in results.pools)
         return f"{text}: {each}, {cost}."
-    point = _point(results, results.pools[0], results.gpus)
+    point = point_of(results, results.pools[0], results.gpus)
     used = "" if point is None or point.utilization is None else f", {point.utilization:.0%} used"
     wait = "" if point is None else f"{_wait(results, point)}{used}, "
     return f"{text}: {wait}{cost}."
@@ -339,71 +324,3 @@ def _curve(results: SizeResults, points: list[SizePoint]) -> str:
         f"From {first.gpus:,} to {last.gpus:,} {of}GPUs {wait} under {results.policy}, and the "
         f"bill from {bill} a month."
     )
-
-
-def _today(results: SizeResults, when: str) -> str:
-    today = results.today
-    if results.gpus is None and not results.points and is_of_some_types(results):
-        return _today_of_types(results, when)
-    mean, peak = show_number(today.mean_gpus), show_count(today.peak_gpus)
-    if len(results.pools) > 1:
-        peak += ", all GPU types at once"
-    wait = _wait_today(results)
-    # Dollars of some types do not stand beside the bill of all.
-    usd = None if results.gpus is None and is_of_some_types(results) else today.usd_per_month
-    if today.cluster_gpus is None or usd is None:
-        gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
-        bill = "" if usd is None else f", {show_dollars(usd)} a month as billed"
-        return f"{when}: {gpus} held on average (peak {peak}){wait}{bill}."
-    gpus = counted(today.cluster_gpus, "GPU")
-    if _is_billed(results):
-        return (
-            f"{when}: {gpus}, {mean} held on average (peak {peak}){wait}, {show_dollars(usd)} a "
-            "month as billed."
-        )
-    return (
-        f"{when}: {gpus} for {show_dollars(usd)} a month, {mean} held on average "
-        f"(peak {peak}){wait}."
-    )
-
-
-def _is_billed(results: SizeResults) -> bool:
-    """Whether today's dollars are its bill, and not those of the GPUs of a cluster, busy or not."""
-    today, cluster_usd = results.today, [pool.today.usd_per_month for pool in results.pools]
-    if today.usd_per_month is None or today.cluster_gpus is None:
-        return today.usd_per_month is not None
-    return not isclose(today.usd_per_month, sum(usd or 0.0 for usd in cluster_usd))
-
-
-def _wait_today(results: SizeResults) -> str:
-    """Return the recorded P95 wait, under a site's rules that of the curve beside it."""
-    if results.today.p95_wait_s is None:
-        return ""
-    recorded = show_duration(results.today.p95_wait_s)
-    pool = results.pools[0]
-    point = _point(results, pool, pool.today.cluster_gpus)
-    if results.policy != SITE_RULES or point is None:
-        return f", P95 wait {recorded}"
-    counted_wait = show_duration(point.p95_wait_s)
-    if counted_wait == recorded:
-        return f", P95 wait {recorded}"
-    return f", P95 wait {counted_wait} ({recorded} from submission, of all jobs)"
-
-
-def _today_of_types(results: SizeResults, when: str) -> str:
-    """Return what is held of the types alone that a commitment is looked for on."""
-    names = [name for name, _ in commitments(results)]
-    held = {pool.name: pool.today for pool in results.pools if pool.name in names}
-    parts = [
-        f"{show_number(today.mean_gpus)} {name} (peak {show_count(today.peak_gpus)})"
-        for name, today in held.items()
-    ]
-    if more := len(parts[MOST_TYPES:]):
-        parts = [*parts[:MOST_TYPES], counted(more, "more GPU type")]
-    return f"{when}: {joined(parts)} held on average."
-
-
-def _point(results: SizeResults, pool: SizePool, gpus: int | None) -> SizePoint | None:
-    """Return a size of a pool on its curve; None where it is not there."""
-    names = (None, pool.name)
-    return next((p for p in results.points if p.gpus == gpus and p.gpu_type in names), None)

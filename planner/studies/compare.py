@@ -185,8 +185,8 @@ def replay_policies(
         fixed_sizes = {option: gpus for option, gpus in sizes.items() if gpus is not None}
         comparison = replace(comparison, sizes=fixed_sizes)
     if priced.pools_usd_per_month:
-        beside = tuple(spec.label for spec in priced.policies if rents(spec))
-        comparison = replace(comparison, beside_pools=beside)
+        renting = tuple(spec.label for spec in priced.policies if rents(spec))
+        comparison = replace(comparison, beside_pools=renting)
     fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
     return PolicyReplays(policies, inputs, comparison, priced, size_notes, fidelity)
 
