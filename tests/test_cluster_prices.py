@@ -7,6 +7,7 @@ from support_kueue import cluster_queue, write_list
 from support_traces import write_trace
 
 from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.cli.tables.commitment_tables import show_dollars
 from gpuplan.planner.money.cluster_prices import ClusterPrices
 from gpuplan.planner.money.pool_texts import parse_pools
 from gpuplan.planner.money.price_book import Prices
@@ -240,3 +241,50 @@ def test_the_cluster_of_a_sweep_has_the_price_of_its_type(gpuplan, log):
     words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", "--cluster", "H100=4")
     found = command_results(gpuplan, "sweep", log, *words, "--price", "A100=2,H100=4")
     assert found["today_cluster"]["usd_per_gpu_h"] == 4
+
+
+@pytest.fixture
+def dated(tmp_path):
+    """A book of one owned A100, and a price that rises within the log of 48 h."""
+    path = tmp_path / "dated.toml"
+    text = '[[owned]]\ngpu_type = "A100"\ngpus = 1\nusd_per_gpu_h = 0.5\n'
+    for usd, begin in ((2, ""), (3, "from = 2024-03-02\n")):
+        text += f'[[price]]\ngpu_type = "A100"\nkind = "on_demand"\nusd_per_gpu_h = {usd}\n{begin}'
+    path.write_text(text)
+    return path
+
+
+def test_size_tells_the_bill_of_today_from_the_cost_of_its_cluster(gpuplan, tmp_path, dated):
+    log = write_trace(
+        tmp_path / "one.parquet", [0.0, DAY], [2 * DAY, DAY], num_gpus=[2.0, 1.0],
+        queue_s=[0.0, 0.0], gpu_type=["A100", "A100"],
+    )  # fmt: skip
+    words = ("size", log, "--contracts", dated, "--cluster", "3", "--gpus", "3")
+    code, out, err = gpuplan(*words)
+    # 1 GPU owned for 48 h; the second 24 h at $2 and 24 h at $3, the third 24 h at $3.
+    billed = (48 * 0.5 + 24 * 2 + 48 * 3) * MONTH_H / 48
+    text = " ".join(out.split())
+    assert code == 0, err
+    bill = show_dollars(billed)
+    today = f"Today: 3 GPUs, 2.5 held on average (peak 3), P95 wait 0 s, {bill} a month as billed."
+    assert today in text
+    assert "a cluster pays for GPUs owned and committed in any case" in " ".join(err.split())
+    words = ("size", log, "--price", "2", "--cluster", "3", "--gpus", "3,4")
+    code, out, err = gpuplan(*words)
+    text = " ".join(out.split())
+    assert code == 0 and "Today: 3 GPUs for $4,380 a month" in text and "as billed" not in text
+
+
+@pytest.mark.compiled
+def test_todays_cluster_has_no_cost_where_prices_change_within_the_log(gpuplan, tmp_path, dated):
+    site = write_list(tmp_path / "s.json", [cluster_queue("q", flavors={"a100": 4})])
+    log = write_trace(
+        tmp_path / "t.parquet", [0, DAY], [2 * DAY, DAY], [2.0, 1.0], group=["x", "x"],
+        queue_s=[0.0, 0.0], gpu_type=["A100", "A100"],
+    )  # fmt: skip
+    words = ("compare", log, "--policy", "kueue", "--site", site)
+    found = command_results(gpuplan, *words, "--contracts", dated)
+    assert "today_cluster" not in found
+    assert found["policies"][0]["usd_per_month"] == pytest.approx((0.5 + 3 * 3) * MONTH_H)
+    found = command_results(gpuplan, *words, "--owned", "A100=1@0.5", "--price", "3")
+    assert found["today_cluster"]["usd_per_month"] == pytest.approx((0.5 + 3 * 3) * MONTH_H)

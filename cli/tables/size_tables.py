@@ -319,8 +319,11 @@ def _curve(results: SizeResults, points: list[SizePoint]) -> str:
         if waits[0] == waits[1]
         else f"the P95 wait goes from {waits[0]} to {waits[1]}"
     )
-    bill = show_between(first.usd_per_month, last.usd_per_month, show_dollars)
+    usd = show_dollars(first.usd_per_month)
+    bill = f"from {show_between(first.usd_per_month, last.usd_per_month, show_dollars)}"
+    if usd == show_dollars(last.usd_per_month):
+        bill = f"stays at {usd}"
     return (
         f"From {first.gpus:,} to {last.gpus:,} {of}GPUs {wait} under {results.policy}, and the "
-        f"bill from {bill} a month."
+        f"bill {bill} a month."
     )
