@@ -268,7 +268,7 @@ def test_size_tells_the_bill_of_today_from_the_cost_of_its_cluster(gpuplan, tmp_
     bill = show_dollars(billed)
     today = f"Today: 3 GPUs, 2.5 held on average (peak 3), P95 wait 0 s, {bill} a month as billed."
     assert today in text
-    assert "a cluster pays for GPUs owned and committed in any case" in " ".join(err.split())
+    assert "a cluster pays for all GPUs owned and committed to" in " ".join(err.split())
     words = ("size", log, "--price", "2", "--cluster", "3", "--gpus", "3,4")
     code, out, err = gpuplan(*words)
     text = " ".join(out.split())

@@ -45,7 +45,7 @@ def test_all_is_committed_where_no_job_may_wait(committed, target):
     gpus, results, err = committed(*BOTH, "--target", target)
     assert without < 6 == gpus
     assert results["replay"]["mean_wait_s"] == 0.0
-    assert "for the target more GPUs are committed to" in err
+    assert "the plan commits to more GPUs than the cheapest plan would" in err
 
 
 def test_no_more_is_committed_than_the_target_needs(committed):

@@ -493,4 +493,4 @@ def test_errors_on_one_side_are_told(gpuplan, tmp_path):
         if side is None:
             assert "too low" not in said and "too high" not in said
         else:
-            assert f"All {len(errors)} were {side}, by $" in said
+            assert f"All {len(errors)} were {side}, on average by $" in said

@@ -95,12 +95,12 @@ def delay_notes(delays: DelayResults, billed_jobs: int) -> tuple[str, ...]:
         )
     if delays.fidelity.may_speak and len(delays.teams) > 1:
         notes.append(
-            "hours that others wait less do not add up: a wait that two of them cause ends "
-            "without either"
+            "hours that others wait less do not add up: where two teams cause a wait together, "
+            "leaving out either one ends it"
         )
     if delays.fidelity.may_speak and delays.is_exact is not None:
         notes.append(
-            "shares add up to all waiting, and hold what the jobs of each wait for each other"
+            "shares add up to all waiting; a team's share has the waits for its own jobs too"
         )
     if delays.fidelity.policy is None:
         notes.append(f"the replay is not checked against the log: {delays.fidelity.why}")

@@ -351,6 +351,6 @@ def invoice_notes(invoice: InvoiceResults) -> tuple[str, ...]:
         return ()
     more = "more" if gap > 0 else "less"
     return (
-        f"the invoice bills ${abs(gap):,.2f} {more} than its effective cost: a fee that is paid at "
-        "another time than it is used counts where it is used",
+        f"the invoice bills ${abs(gap):,.2f} {more} than its effective cost, which counts fees in "
+        "the months they are used in, not where they are paid",
     )

@@ -289,9 +289,8 @@ def _over(study: FrontierStudy) -> Iterator[str]:
     if over:
         worst = max(over, key=lambda plan: plan.rounded_used / plan.budget)
         yield (
-            "where --require binds, the plan without a split takes the quicker path, so that the "
-            f"cap holds; it may exceed the budget, at {show(worst.budget)} with "
-            f"{show(worst.rounded_used).removesuffix(' GPUs')}"
+            "to meet --require without splitting a class, the plan may exceed the budget: up to "
+            f"{show(worst.rounded_used)} at {show(worst.budget)}"
         )
 
 

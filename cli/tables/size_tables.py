@@ -237,8 +237,8 @@ def _out_of_reach(results: SizeResults, names: str) -> str:
             reached.append(f"{nodes} still give {_wait(results, most)}")
     return (
         f"No number of nodes of one type that was tried meets {names} under the site's rules: "
-        f"{'; '.join(reached)}. Nodes do not shorten the rest: limits, array limits, other "
-        "nodes. gpuplan waits LOG --twin FILE says which."
+        f"{'; '.join(reached)}. The waits that are left come of limits, array limits or "
+        "other nodes: gpuplan waits LOG --twin FILE says which."
     )
 
 

@@ -88,8 +88,8 @@ def _side(results: SpendResults) -> str:
     mean = show_about_usd(abs(sum(errors)) / len(errors))
     word, then = ("low", "more") if low > high else ("high", "less")
     return (
-        f" {count} were too {word}, by {mean} in the mean of all: expect {then} rather than the "
-        "middle of the interval, which does not correct for it."
+        f" {count} were too {word}, on average by {mean}: expect {then} than the middle of the "
+        "interval, which does not correct for it."
     )
 
 

@@ -140,7 +140,7 @@ def price_note(
     each = [f"{name or UNNAMED} ${price_text(prices.usd(name) or 0.0)}" for name in types]
     pays = "what is replayed or planned pays"
     if pays_pools and prices.pools_now:
-        pays = "a cluster pays for GPUs owned and committed in any case, and above them"
+        pays = "a cluster pays for all GPUs owned and committed to, and for those above them"
     return (
         f"{pays} the pay-per-use prices at the end of the log, per GPU-hour: "
         f"{listed(each, MOST_NAMED)}; today's bill is that of the price book",

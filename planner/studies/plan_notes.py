@@ -88,8 +88,8 @@ def plan_notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> li
         notes.append("the growth of demand is of jobs; services hold what they do")
     if bought.program.least_committed is not None:
         notes.append(
-            "for the target more GPUs are committed to than the dollars alone ask for: a job that "
-            "waits for no rented GPU starts at once"
+            "to meet the target the plan commits to more GPUs than the cheapest plan would: a job "
+            "that waits for no rented GPU starts at once"
         )
     if proof.decision is not None and proof.decision.tried:
         notes.append(f"under a cap jobs wait: {QUEUES[request.policy]} (--policy {request.policy})")

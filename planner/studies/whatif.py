@@ -20,8 +20,8 @@ from gpuplan.planner.twin.score import left_out_notes
 from gpuplan.planner.twin.validate import ValidationResults, validate
 
 FIRST_PARTS = (
-    "effects are on the wait of a job's first part where it goes on as new jobs; with the waits of "
-    "all its parts where that is said"
+    "where a job goes on as new jobs, effects are on the wait of its first part, unless they say "
+    "that all parts count"
 )
 
 
