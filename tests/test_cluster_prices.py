@@ -288,3 +288,28 @@ def test_todays_cluster_has_no_cost_where_prices_change_within_the_log(gpuplan, 
     assert found["policies"][0]["usd_per_month"] == pytest.approx((0.5 + 3 * 3) * MONTH_H)
     found = command_results(gpuplan, *words, "--owned", "A100=1@0.5", "--price", "3")
     assert found["today_cluster"]["usd_per_month"] == pytest.approx((0.5 + 3 * 3) * MONTH_H)
+
+
+@pytest.mark.parametrize(
+    ("dates", "usd"),
+    [
+        ("from = 2024-02-01\nuntil = 2024-03-02\n", 3 * 3),  # it ends within the log
+        ("from = 2024-03-02\nuntil = 2025-01-01\n", 2 * 1 + 3),  # it begins within the log
+        ("from = 2024-05-01\n", 3 * 3),  # it begins after the log
+    ],
+)
+def test_a_cluster_pays_what_is_committed_to_at_the_end_of_the_log(gpuplan, tmp_path, dates, usd):
+    log = write_trace(
+        tmp_path / "one.parquet", [0.0, DAY], [2 * DAY, DAY], num_gpus=[2.0, 1.0],
+        queue_s=[0.0, 0.0], gpu_type=["A100-80GB", "A100-80GB"],
+    )  # fmt: skip
+    book = tmp_path / "book.toml"
+    book.write_text(
+        f'[[commitment]]\ngpu_type = "A100-80GB"\ngpus = 2\nusd_per_gpu_h = 1.0\n{dates}'
+        '[[price]]\ngpu_type = "A100-80GB"\nkind = "on_demand"\nusd_per_gpu_h = 3.0\n'
+    )
+    for words in (("--gpus", "3"), ("--cluster", "A100=3"), ("--cluster", "A100-80GB=3x1")):
+        words = ("--policy", "fifo", "--contracts", book, *words)
+        assert usd_of(gpuplan, "compare", log, *words) == pytest.approx(usd * MONTH_H)
+    (size,) = command_results(gpuplan, "size", log, "--contracts", book, "--gpus", "3")["points"]
+    assert size["usd_per_month"] == pytest.approx(usd * MONTH_H)
