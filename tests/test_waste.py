@@ -138,7 +138,7 @@ def test_the_clock_tells_waste_that_others_wait_for_from_the_rest(gpuplan, tmp_p
     assert answer(gpuplan, str(no_waits), "--no-replay")["clock"] is None
 
 
-def crowd(path, jobs=40, idle="all"):
+def crowd(path, jobs=40, idle="all", **columns):
     """Every 10 h a job holds all 4 GPUs for 8 h in vain, and another waits for them for 7 h."""
     times = np.repeat(np.arange(jobs) * 10, 2) * HOUR + np.tile([0, HOUR], jobs)
     runs = [8 * HOUR, HOUR] * jobs
@@ -147,7 +147,7 @@ def crowd(path, jobs=40, idle="all"):
     util, unused = (shares * (2 * jobs // len(shares)) for shares in cases[idle])
     return write_trace(
         path, times, runs, [4.0, 2.0] * jobs, queue_s=[0.0, 7 * HOUR] * jobs,
-        user=["idler", "worker"] * jobs, **use(util, unused),
+        user=["idler", "worker"] * jobs, **use(util, unused), **columns,
     )  # fmt: skip
 
 
@@ -186,6 +186,13 @@ def test_partly_idle_jobs_are_shrunk_and_their_gpus_can_go(gpuplan, tmp_path):
     assert (freed["gpus"], freed["enough_gpus"]) == (4, 4)
     assert freed["freed_gpus"] == 2  # on 2 GPUs the second job waits as it does today
     assert freed["usd_per_month"] == pytest.approx(2 * 2 * MONTH_H)
+    # Of the two GPUs that can go, those owned would cost the same.
+    typed = crowd(tmp_path / "typed.parquet", idle="half", gpu_type=["T4"] * 80)
+    for owned, paid in ((3, 1), (4, 0), (2, 2)):
+        words = ("--cluster", "4", "--price", "2", "--owned", f"T4={owned}@0.5")
+        (freed,) = answer(gpuplan, str(typed), *words)["counterfactual"]["freed"]
+        assert freed["freed_gpus"] == 2
+        assert freed["usd_per_month"] == pytest.approx(paid * 2 * MONTH_H)
     text = " ".join(gpuplan("waste", path, "--cluster", "4", "--price", "2")[1].split())
     assert "Shrinking jobs to the GPUs they use cuts the P95 wait from 7 h to" in text
     assert "2 of 4 GPUs fewer" in text

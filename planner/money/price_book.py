@@ -256,6 +256,10 @@ class Prices:
         """Return the GPUs of a type that are owned or committed to, in the order they fill."""
         return pools_in_force(self.book, self._named(gpu_type), self.at_us)
 
+    def above_pools(self, gpu_type: str | None, gpus: int) -> int:
+        """Return how many of so many GPUs of a type are neither owned nor committed to."""
+        return max(gpus - sum(pool.gpus for pool in self.pools(gpu_type)), 0)
+
     def of_types(self, gpu_types: Iterable[str | None]) -> Prices:
         """Return these prices with the pools of these types of the log alone."""
         names = [pool.gpu_type for pool in self.book.pools]

@@ -237,7 +237,10 @@ def change_cost(
         for kind in {**before, **after}
         if (gpus := after.get(kind, 0) - before.get(kind, 0))
     }
-    paid = {kind: above for kind in added if (above := _paid_more(prices, kind, before, after))}
+    paid = {
+        kind: _paid_gpus(prices, kind, after) - _paid_gpus(prices, kind, before) for kind in added
+    }
+    paid = {kind: gpus for kind, gpus in paid.items() if gpus}
     months = months_of(work)
     burst = burst_gpu_h(work, effect.elsewhere_gpu_s, site)
     per_month = {kind: hours / months for kind, hours in burst.items()} if months else {}
@@ -283,13 +286,9 @@ def months_of(work: SiteWorkload) -> float:
     return max(int(submit.max()) - work.warmup_until, 0) / HOUR_S / MONTH_H if submit.size else 0.0
 
 
-def _paid_more(
-    prices: Prices, kind: str, before: Mapping[str, int], after: Mapping[str, int]
-) -> int:
-    """Return how many GPUs more are pay-per-use; those owned or committed cost in any case."""
-    pools = prices.pools(None if kind == NO_TYPE else kind)
-    free = sum(pool.gpus for pool in pools)
-    return max(after.get(kind, 0) - free, 0) - max(before.get(kind, 0) - free, 0)
+def _paid_gpus(prices: Prices, kind: str, gpus_by_type: Mapping[str, int]) -> int:
+    """Return the GPUs of a type that are pay-per-use; those owned or committed to cost anyway."""
+    return prices.above_pools(None if kind == NO_TYPE else kind, gpus_by_type.get(kind, 0))
 
 
 def _usd(prices: Prices, kind: str) -> float:

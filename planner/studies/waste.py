@@ -366,7 +366,9 @@ def _with_dollars(waits: Counterfactual, prices: Prices) -> Counterfactual:
     """Return what replays say, with what freed GPUs cost a month."""
     freed = []
     for row in waits.freed:
-        usd = prices.usd(None if row.gpu_type == "all" else row.gpu_type)
-        paid = None if usd is None else row.freed_gpus * usd * MONTH_H
-        freed.append(replace(row, usd_per_month=paid))
+        kind = None if row.gpu_type == "all" else row.gpu_type
+        paid = [prices.above_pools(kind, gpus) for gpus in (row.gpus, row.gpus - row.freed_gpus)]
+        usd, paid_gpus = prices.usd(kind), paid[0] - paid[1]
+        saved = None if usd is None else paid_gpus * usd * MONTH_H
+        freed.append(replace(row, usd_per_month=saved))
     return replace(waits, freed=tuple(freed))

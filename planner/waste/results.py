@@ -50,7 +50,8 @@ class FreedGpus:
         gpus: today.
         enough_gpus: with the waste, that give the waits of today.
         freed_gpus: how many fewer do without the waste.
-        usd_per_month: what these cost; null without a price.
+        usd_per_month: what these cost, as far as they are neither owned nor committed to; null
+            without a price.
     """
 
     gpu_type: str
