@@ -149,11 +149,11 @@ class ComparedPolicy(MeasuredResults, PolicyIdentity):  # in JSON the identity c
         cost_over_first: cost over that of the first policy; null where that is 0.
         mean_jct_over_first: mean JCT over that of the first policy; null where that is 0.
         non_dominated: no other is at least as good in cost and mean JCT and better in one; false
-            where it is not ranked.
+            where it is not ranked, and of all where some pay for GPUs owned or committed to and
+            others leave them out.
         is_ranked: whether it may be the fastest: false where jobs evict each other in a loop, and
-            of all where some keep GPU types apart that others pool, where a policy runs on the
-            GPUs of its site that are others than asked for, or where some pay for GPUs owned or
-            committed to and others do not.
+            of all where some keep GPU types apart that others pool, or where a policy runs on the
+            GPUs of its site that are others than asked for.
     """
 
     cost_over_first: float | None
@@ -219,15 +219,21 @@ class PolicyComparison:
 
     @property
     def ranked(self) -> tuple[PolicyOutcome, ...]:
-        """Outcomes of which one may be best: none where they run on, or pay for, other GPUs."""
-        pays_others = 0 < len(self.beside_pools) < len(self.outcomes)
-        if self.pooled or self.of_site_size or pays_others:
+        """Outcomes of which one may be the fastest: none where they run on other GPUs."""
+        if self.pooled or self.of_site_size:
             return ()
         return tuple(run for run in self.outcomes if not run.loop)
 
     @property
+    def pays_alike(self) -> bool:
+        """Whether costs compare: all leave out the GPUs owned and committed to, or none does."""
+        return len(self.beside_pools) in (0, len(self.outcomes))
+
+    @property
     def cheapest(self) -> tuple[PolicyOutcome, ...]:
         """The ranked outcome of least cost, then of least mean JCT, and all that tie with it."""
+        if not self.pays_alike:
+            return ()
         rows = self._rows(self.ranked)
         places = sorted(range(len(rows)), key=lambda i: (rows[i]["cost_usd"], _mean_jct(rows[i])))
         return self._led_by(places[:1], by_cost(rows)[:1])
@@ -251,7 +257,7 @@ class PolicyComparison:
         ranked = [run.label for run in self.ranked]
         rows = self._rows(self.ranked)
         front = non_dominated(_column(rows, "cost_usd"), _column(rows, "mean_jct_s"))
-        best = [ranked[place] for place in front]
+        best = [ranked[place] for place in front] if self.pays_alike else []
         return tuple(
             results_as(
                 ComparedPolicy,

@@ -223,7 +223,7 @@ def test_columns_are_told_and_a_replay_that_is_not_the_log_has_no_table(gpuplan,
     err = " ".join(err.split())
     assert "Hours of waiting, replayed under first-fit on 4 GPUs" in out
     assert "hours that others wait less do not add up" in err
-    assert "has the waits for its own jobs too" in err
+    assert "includes waits caused by its own jobs" in err
     _, out, err = gpuplan(*words, "64")
     assert "Hours of waiting" not in out and "do not add up" not in err
     assert "--delays: A replay of today's 64 GPUs" in " ".join(err.split())

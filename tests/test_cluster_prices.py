@@ -1,11 +1,14 @@
 """What a cluster costs under a price book: GPUs owned and committed in any case, others above."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support_answers import command_results
 from support_kueue import cluster_queue, write_list
 from support_traces import write_trace
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.cli.tables.commitment_tables import show_dollars
 from gpuplan.planner.money.cluster_prices import ClusterPrices
@@ -34,7 +37,7 @@ def prices_of(**gpu_h):
         ({"H100": 2}, 1 + 2 * 4),
         ({"A100": 3, "H100": 2}, 1 + 2 + 2 * 4),
         ({None: 5}, 1 + 3 * 3),
-        ({"T4": 1}, 1 + 3),  # no price: the mean
+        ({None: 1, "H100": 1}, 1 + 4),
     ],
 )
 def test_owned_gpus_take_the_place_of_those_of_their_type(gpus, usd):
@@ -46,13 +49,32 @@ def test_gpus_of_any_type_are_those_of_the_jobs():
     assert prices_of(A100=1.0).usd_per_h({None: 5}) == pytest.approx(1 + 3 * 2)
 
 
-def test_types_with_the_mean_price_are_named_where_their_gpus_are_paid():
+def test_types_without_a_price_are_an_error_or_have_the_mean_price():
     prices = prices_of()
+    with pytest.raises(UsageError, match="T4 has no price"):
+        prices.usd_per_h({"T4": 1})
+    assert prices.usd_per_h({"T4": 1}, or_mean=True) == 1 + 3
     assert prices.unpriced({"A100": 9, "T4": 1, None: 3}) == ["T4"]
     owned = PriceRequest(owned=parse_pools(["T4=4"], "--owned"), usd_per_gpu_h={"A100": 2.0})
     prices = ClusterPrices(Prices.read(owned), {"A100": 1.0})
     assert prices.unpriced({"T4": 4}) == [] and prices.usd_per_h({"T4": 4}) == 0
-    assert prices.unpriced({"T4": 5}) == ["T4"] and prices.usd_per_h({"T4": 5}) == 2
+    assert prices.unpriced({"T4": 5}) == ["T4"]
+    assert prices.usd_per_h({"T4": 5}, or_mean=True) == 2
+
+
+def test_a_pool_is_not_counted_for_two_types():
+    request = PriceRequest(usd_per_gpu_h={"": 2.0}, owned=parse_pools(["A100=4@0.5"], "--owned"))
+    prices = ClusterPrices(Prices.read(request), {"A100-80GB": 1.0})
+    assert prices.usd_per_h({"A100-80GB": 4}) == 2
+    with pytest.raises(UsageError, match="A100"):
+        prices.usd_per_h({"A100-80GB": 4, "A100-40GB": 4})
+
+
+def test_what_is_above_the_pools_alone():
+    prices = replace(prices_of(), pays_pools=False)
+    assert prices.usd_per_h({"A100": 3, "H100": 1}) == 2 + 4
+    leases = Leases(np.array([0]), np.array([HOUR_US]), np.array([5]))
+    assert prices.leases_usd(leases, (0, 9 * HOUR_US)) == pytest.approx(3 * 3)
 
 
 def test_rented_gpus_cost_what_is_above_those_owned():
@@ -221,14 +243,75 @@ def test_a_book_prices_the_window_of_the_run(gpuplan, log, words):
 def test_what_rents_beside_owned_gpus_is_not_called_cheaper(gpuplan, log):
     words = ("--policy", "fifo", "--policy", "serverful-only", "--gpus", "4", *OWNED)
     found = command_results(gpuplan, "compare", log, *words)
-    assert found["cheapest"] is None and found["fastest"] is None
+    assert found["cheapest"] is None and found["fastest"] is not None
+    assert [row["non_dominated"] for row in found["policies"]] == [False, False]
     code, out, err = gpuplan("compare", log, *words)
-    assert code == 0 and "None is called the cheapest: serverful-only" in " ".join(out.split())
-    due = f"serverful-only rents all GPUs: the ${2.5 * MONTH_H:,.0f} a month"
+    text = " ".join(out.split())
+    assert code == 0 and "None is called the cheapest: serverful-only" in text
+    assert "per job" in text and "no faster" not in text
+    due = f"serverful-only rents every GPU: the ${2.5 * MONTH_H:,.0f} a month"
     assert due in " ".join(err.split())
     words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", *OWNED)
     code, _, err = gpuplan("sweep", log, *words)
     assert code == 0 and f"the ${2.5 * MONTH_H:,.0f} a month of GPUs owned" in " ".join(err.split())
+
+
+def test_a_sweep_counts_what_a_policy_pays_above_owned_gpus(gpuplan, log):
+    words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", *OWNED)
+    against = ("--against", "fifo:gpus=6")
+    found = command_results(gpuplan, "sweep", log, *words, *against)
+    usd = 3 * (96 * 2 + 24 * 4) / 120
+    assert found["against"]["usd_per_month"] == pytest.approx(usd * MONTH_H)
+    _, _, err = gpuplan("sweep", log, *words, *against)
+    assert "--against counts only what it pays above them" in " ".join(err.split())
+
+
+def test_a_sweep_names_the_price_that_its_rows_have(gpuplan, log):
+    words = ("sweep", log, "--threshold", "60", "--price", "A100=2,H100=4",
+             "--set", "serverless_usd_per_gpu_h=5")  # fmt: skip
+    _, _, err = gpuplan(*words)
+    assert "one type for all, at $2.40 per GPU-hour on demand, the mean" in " ".join(err.split())
+    _, _, err = gpuplan(*words, "--set", "conventional_usd_per_gpu_h=9")
+    assert "the mean of their prices" not in " ".join(err.split())
+
+
+def test_a_type_of_a_cluster_needs_a_price(gpuplan, log):
+    words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", "--cluster", "T4=4")
+    code, _, err = gpuplan("sweep", log, *words, "--price", "A100=2,H100=4")
+    assert code == 2 and "T4 has no price" in err
+    code, _, err = gpuplan("size", log, "--gpus", "4", "--owned", "A100=4@0.5")
+    assert code == 2 and "no price" in err
+
+
+def test_jobs_without_run_time_pay_their_types(gpuplan, tmp_path):
+    log = write_trace(tmp_path / "z.parquet", [0.0, 60.0], [0.0, 0.0], num_gpus=[2.0, 1.0],
+                      gpu_type=["A100", "A100"])  # fmt: skip
+    words = ("--policy", "fifo", "--gpus", "4", "--owned", "A100=4@0.5")
+    assert usd_of(gpuplan, "compare", log, *words, "--price", "A100=2") == 2 * MONTH_H
+    assert usd_of(gpuplan, "compare", log, *words, "--price", "2") == 2 * MONTH_H
+
+
+def test_lending_pays_the_pools_that_have_jobs_and_what_is_owned(gpuplan, tmp_path):
+    log = write_trace(
+        tmp_path / "l.parquet", [0.0, 10.0], [HOUR, HOUR], num_gpus=[2.0, 2.0],
+        priority=["hp", "spot"], gpu_type=["A100"] * 2,
+    )  # fmt: skip
+    words = ("--policy", "gfs", "--cluster", "A100=1x8,H100=1x8", "--price", "A100=2,H100=4")
+    usd = usd_of(gpuplan, "simulate", log, *words, "--owned", "H100=8@1")
+    assert usd == pytest.approx((8 * 1 + 8 * 2) * MONTH_H)
+
+
+@pytest.mark.compiled
+def test_gpus_that_only_untyped_jobs_use_cost_the_mean(gpuplan, tmp_path):
+    site = write_list(tmp_path / "s.json", [cluster_queue("q", flavors={"h100": 8, "a100": 8})])
+    log = write_trace(
+        tmp_path / "t.parquet", [0, 0, 100], [1000.0, 1000.0, 10.0], [8.0, 1.0, 1.0],
+        group=["x"] * 3, queue_s=[0.0, 0.0, 0.0], gpu_type=["H100", None, None],
+    )  # fmt: skip
+    words = ("--site", site, "--policy", "kueue", "--owned", "H100=8@1")
+    usd = usd_of(gpuplan, "compare", log, *words, "--price", "H100=4,unknown=2")
+    mean = (8000 * 4 + 1010 * 2) / 9010
+    assert usd == pytest.approx((8 * 1 + 8 * mean) * MONTH_H)
 
 
 def test_a_sweep_of_jobs_without_run_time_has_no_cluster(gpuplan, tmp_path):

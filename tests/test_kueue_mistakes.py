@@ -140,3 +140,16 @@ def test_changes_that_put_cohorts_in_a_ring_are_refused(tmp_path, texts, ring):
     change = combined_changes([read_quota_change("set", text) for text in texts])
     with pytest.raises(UsageError, match=rf"--set {texts[0]}.*ring, {ring};(.|\n)*next: give"):
         change.changed(site)
+
+
+@pytest.mark.parametrize("name", ["team-a-cq", "team-a"])
+def test_a_byte_that_is_no_text_is_told_with_its_object(tmp_path, name):
+    site = [{**SITE[0], "spec": {**SITE[0]["spec"], "note": "@"}}, SITE[1]]
+    if name == "team-a":
+        site = [SITE[0], {**SITE[1], "spec": {**SITE[1]["spec"], "note": "@"}}]
+    path = write_list(tmp_path / "k.json", [workload("good", "team-a", 0, 10, 20), *site])
+    path.write_bytes(path.read_bytes().replace(b"@", b"\x93"))
+    with pytest.raises(InputError, match=r"Queue \S+: found a byte 0x93"):
+        read_kueue_log(path)
+    with pytest.raises(InputError, match=r"Queue \S+: found a byte 0x93"):
+        read_quota_site(path)

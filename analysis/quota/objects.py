@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,12 @@ class SiteObject:
     namespace: str
     name: str
     load: Callable[[], dict[str, Any]]
+
+    @classmethod
+    def kept(cls, file: Path, item: KubeObject) -> SiteObject:
+        """Return an object of JSON; `load` raises `InputError` where it cannot be decoded."""
+        names = (item.api_group, item.kind, item.namespace, item.name)
+        return cls(file, *names, partial(_content, file, item))
 
     @classmethod
     def of(cls, file: Path, content: dict[str, Any]) -> SiteObject:
@@ -97,7 +104,7 @@ def site_objects(path: Path) -> Iterator[SiteObject]:
         for kept in versions_of(file, COMMAND):
             if (item := newest_setting(file, kept)).event == DELETED:
                 continue
-            yield SiteObject(file, item.api_group, item.kind, item.namespace, item.name, item.plain)
+            yield SiteObject.kept(file, item)
 
 
 def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
@@ -109,7 +116,11 @@ def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
     last = newest(kept)
     for item in kept:
         is_newer_unknown = not item.event and item.resource_version == last.resource_version
-        if is_newer_unknown and item.text != last.text and _stated(item) != _stated(last):
+        if (
+            is_newer_unknown
+            and item.text != last.text
+            and _stated(file, item) != _stated(file, last)
+        ):
             raise InputError(
                 file, f"{last.kind} {last.name} is there twice, with other contents",
                 expected="each object once, or each version with its own resourceVersion",
@@ -118,9 +129,21 @@ def newest_setting(file: Path, kept: list[KubeObject]) -> KubeObject:
     return last
 
 
-def _stated(item: KubeObject) -> Any:
+def _content(file: Path, item: KubeObject) -> dict[str, Any]:
+    """Return an object as a dict. Raises `InputError` where its text cannot be decoded."""
+    try:
+        return item.plain()
+    except UnicodeDecodeError as error:
+        problem, expected = f"a byte {error.object[error.start]:#04x}", "text in UTF-8"
+    except (ValueError, RecursionError) as error:
+        problem, expected = str(error), "an object as JSON"
+    where = f"{item.kind} {item.name}: found {problem}"
+    raise InputError(file, where, expected=expected, hint=COMMAND)
+
+
+def _stated(file: Path, item: KubeObject) -> Any:
     """Return what an object states; of one that states nothing, all of it."""
-    content = item.plain()
+    content = _content(file, item)
     return content.get("spec", content)
 
 

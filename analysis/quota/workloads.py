@@ -129,10 +129,7 @@ def read_kueue_log(path: Path) -> KueueLog:
         if kept[-1].kind == WORKLOAD and kept[-1].api_group in (KUEUE, ""):
             reader.add(kept, decoder)
         elif kept[-1].kind != WORKLOAD:
-            last = newest_setting(path, kept)
-            site_objects.append(
-                SiteObject(path, last.api_group, last.kind, last.namespace, last.name, last.plain)
-            )
+            site_objects.append(SiteObject.kept(path, newest_setting(path, kept)))
     return reader.log(sha256, site_or_none(path, site_objects))
 
 

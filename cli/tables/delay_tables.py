@@ -100,7 +100,7 @@ def delay_notes(delays: DelayResults, billed_jobs: int) -> tuple[str, ...]:
         )
     if delays.fidelity.may_speak and delays.is_exact is not None:
         notes.append(
-            "shares add up to all waiting; a team's share has the waits for its own jobs too"
+            "shares add up to all waiting; a team's share includes waits caused by its own jobs"
         )
     if delays.fidelity.policy is None:
         notes.append(f"the replay is not checked against the log: {delays.fidelity.why}")

@@ -352,5 +352,5 @@ def invoice_notes(invoice: InvoiceResults) -> tuple[str, ...]:
     more = "more" if gap > 0 else "less"
     return (
         f"the invoice bills ${abs(gap):,.2f} {more} than its effective cost, which counts fees in "
-        "the months they are used in, not where they are paid",
+        "the months they are used in, not when they are paid",
     )

@@ -39,6 +39,8 @@ def answer_text(
     contradiction: str = "",
     outside: Sequence[str] = (),
     pooled: GpuMix | None = None,
+    *,
+    pays_alike: bool = True,
 ) -> str:
     """Return today, and which policy to choose; no winner is named among ties.
 
@@ -49,13 +51,15 @@ def answer_text(
         contradiction: why the replays may not say which policy is best; empty where they may.
         outside: why some policies are not ranked, one sentence each.
         pooled: GPU-hours on other types than most, where all GPUs count as one type.
+        pays_alike: whether costs compare; else times alone are told.
     """
     if contradiction:
         return " ".join(filter(None, (*outside, contradiction, today)))
     speedup_of = speedups or {}
     rows = [{**row, "assumed": _assumed(speedup_of.get(row["label"]))} for row in rows]
     ranked = [row for row in rows if row.get("is_ranked", True)]
-    answer = f"{_answer(ranked)}{_as_one_type(pooled)}." if ranked else ""
+    choice = (_answer if pays_alike else _fastest)(ranked) if ranked else ""
+    answer = f"{choice}{_as_one_type(pooled)}." if ranked else ""
     parts = (today, answer, *outside)
     return " ".join(part for part in parts if part)
 
@@ -112,6 +116,12 @@ def _assumed(speedup: str | None) -> str:
     if speedup is None or speedup.partition(":")[0] not in LAWS:
         return ""
     return f" if jobs scale as {speedup}"
+
+
+def _fastest(rows: Sequence[Row]) -> str:
+    """Return which policy is the fastest, whatever it costs."""
+    verdict = _verdict(rows)
+    return f"{verdict[:1].upper()}{verdict[1:]}"
 
 
 def _answer(rows: Sequence[Row]) -> str:

@@ -74,7 +74,10 @@ def with_policies(
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
-        headline=answer_text(now, rows, speedups, refusal, outside, replays.pooled_types),
+        headline=answer_text(
+            *(now, rows, speedups, refusal, outside, replays.pooled_types),
+            pays_alike=replays.comparison.pays_alike,
+        ),
         notes=notes,
         tables=(*view.tables, *fidelity_table(replays.fidelity)),
         answer=(table, *(view.answer or ())),
@@ -133,10 +136,10 @@ def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
         texts.append(_pooled(outcomes, comparison.pooled))
     if comparison.of_site_size:
         texts.append(_of_site_size(comparison))
-    if 0 < len(comparison.beside_pools) < len(outcomes) and len(texts) == len(loops):
+    if not comparison.pays_alike:
         texts.append(
             f"None is called the cheapest: {joined(comparison.beside_pools, most=MOST_NAMES)} "
-            "would pay for the GPUs owned and committed to besides."
+            "would pay for the GPUs owned and committed to on top of that."
         )
     return tuple(texts)
 

@@ -237,7 +237,7 @@ def _out_of_reach(results: SizeResults, names: str) -> str:
             reached.append(f"{nodes} still give {_wait(results, most)}")
     return (
         f"No number of nodes of one type that was tried meets {names} under the site's rules: "
-        f"{'; '.join(reached)}. The waits that are left come of limits, array limits or "
+        f"{'; '.join(reached)}. The waits that are left come from limits, array limits or "
         "other nodes: gpuplan waits LOG --twin FILE says which."
     )
 

@@ -137,14 +137,19 @@ def price_note(
     types = list(gpu_h)
     if prices.is_flat(types):
         return ()
-    each = [f"{name or UNNAMED} ${price_text(prices.usd(name) or 0.0)}" for name in types]
-    pays = "what is replayed or planned pays"
-    if pays_pools and prices.pools_now:
-        pays = "a cluster pays for all GPUs owned and committed to, and for those above them"
-    return (
-        f"{pays} the pay-per-use prices at the end of the log, per GPU-hour: "
-        f"{listed(each, MOST_NAMED)}; today's bill is that of the price book",
+    priced = {name or UNNAMED: usd for name in types if (usd := prices.usd(name)) is not None}
+    each = [f"{name} ${price_text(usd)}" for name, usd in priced.items()]
+    dollars = (
+        f"the pay-per-use prices at the end of the log, per GPU-hour: {listed(each, MOST_NAMED)}"
     )
+    if pays_pools and prices.pools_now:
+        above = f", and for those above them {dollars}" if each else ""
+        pays = f"a cluster pays for all GPUs owned and committed to{above}"
+    elif each:
+        pays = f"what is replayed or planned pays {dollars}"
+    else:
+        return ()
+    return (f"{pays}; today's bill is that of the price book",)
 
 
 def pools_usd_per_h(prices: Prices) -> float:

@@ -21,12 +21,14 @@ class ClusterPrices:
     """The prices of the GPUs that policies run jobs on, as `gpuplan size` pays them.
 
     Attributes:
-        prices: of the time that counts; its pools are paid for whether they are used or not.
-        gpu_h: GPU-hours of the jobs by type, by which a GPU of any type has the mean price.
+        prices: the book at the end of the log; its pools are paid for whether they are used or not.
+        gpu_h: GPU-hours of the jobs by type: they weigh the price of a GPU of no certain type.
+        pays_pools: whether pools are counted; else only what is above them.
     """
 
     prices: Prices
     gpu_h: Mapping[str | None, float]
+    pays_pools: bool = True
 
     @property
     def has_pools(self) -> bool:
@@ -39,18 +41,33 @@ class ClusterPrices:
         gpus = sum(pool.gpus for pool in self.prices.pools_now)
         return pools_usd_per_h(self.prices) / gpus if gpus else 0.0
 
-    def usd_per_h(self, gpus_by_type: Mapping[str | None, int]) -> float:
+    def usd_per_h(self, gpus_by_type: Mapping[str | None, int], *, or_mean: bool = False) -> float:
         """Return what GPUs cost an hour, busy or not; the name None is of GPUs of any type.
 
-        Types without a price of their own have the mean price.
+        Args:
+            gpus_by_type: GPUs of each type.
+            or_mean: whether a type without a price has the mean price.
 
         Raises:
-            UsageError: GPUs above those owned and committed have no price.
+            UsageError: GPUs above those owned and committed have no price, or a pool may be of
+                several of the types.
         """
-        usd = pools_usd_per_h(self.prices)
-        for gpu_type, gpus in gpus_by_type.items():
-            if (above := gpus - self._pool_gpus(gpu_type)) > 0:
-                usd += above * self._pay_per_use_usd(gpu_type)
+        above = self.prices.above_pools(_named(gpus_by_type))
+        if None in gpus_by_type:
+            above[None] = max(gpus_by_type[None] - self._pool_gpus(), 0)
+        usd = self._pools_usd_per_h()
+        return usd + sum(
+            gpus * self._pay_per_use_usd(name, or_mean=or_mean)
+            for name, gpus in above.items()
+            if gpus
+        )
+
+    def mean_usd(self) -> float:
+        """Return the mean pay-per-use price of the jobs. Raises `UsageError` where it has none."""
+        usd = self.prices.mean(self.gpu_h)
+        if usd is None:
+            self.prices.check(self.gpu_h)
+            raise MissingPrice(NO_PRICE)
         return usd
 
     def leases_usd(self, leases: Leases, window_us: PeriodUs) -> float:
@@ -60,34 +77,34 @@ class ClusterPrices:
         """
         begin_us = min(window_us[0], int(leases.begin_us.min(initial=window_us[0])))
         end_us = max(window_us[1], int(leases.end_us.max(initial=window_us[1])))
-        usd = pools_usd_per_h(self.prices) * (end_us - begin_us) / MICROS_PER_HOUR
+        usd = self._pools_usd_per_h() * (end_us - begin_us) / MICROS_PER_HOUR
         hours, gpus = _levels(leases)
-        above_gpu_h = float(hours @ np.maximum(gpus - self._pool_gpus(None), 0))
+        above_gpu_h = float(hours @ np.maximum(gpus - self._pool_gpus(), 0))
         if above_gpu_h:
-            usd += above_gpu_h * self._pay_per_use_usd(None)
+            usd += above_gpu_h * self.mean_usd()
         return usd
 
     def unpriced(self, gpus_by_type: Mapping[str | None, int]) -> list[str]:
         """Return the types of which GPUs have the mean price, as they have none of their own."""
-        return [
-            name
-            for name, gpus in gpus_by_type.items()
-            if name and gpus > self._pool_gpus(name) and self.prices.usd(name) is None
-        ]
+        above = self.prices.above_pools(_named(gpus_by_type))
+        return [name for name in above if name and above[name] and self.prices.usd(name) is None]
 
-    def _pay_per_use_usd(self, gpu_type: str | None) -> float:
-        usd = None if gpu_type is None else self.prices.usd(gpu_type)
-        usd = self.prices.mean(self.gpu_h) if usd is None else usd
-        if usd is None:
-            self.prices.check(self.gpu_h)
-            raise MissingPrice(NO_PRICE)
-        return usd
+    def _pools_usd_per_h(self) -> float:
+        return pools_usd_per_h(self.prices) if self.pays_pools else 0.0
 
-    def _pool_gpus(self, gpu_type: str | None) -> int:
-        """Return the GPUs of a type that are owned or committed to; None for those of the jobs."""
-        types = self.gpu_h if gpu_type is None else (gpu_type,)
-        names = {pool.gpu_type for name in types for pool in self.prices.pools(name)}
+    def _pay_per_use_usd(self, gpu_type: str | None, *, or_mean: bool) -> float:
+        if gpu_type is None or (or_mean and self.prices.usd(gpu_type) is None):
+            return self.mean_usd()
+        return self.prices.of(gpu_type).usd_per_gpu_h
+
+    def _pool_gpus(self) -> int:
+        """Return the GPUs owned or committed to of the types of the jobs."""
+        names = {pool.gpu_type for name in self.gpu_h for pool in self.prices.pools(name)}
         return sum(pool.gpus for pool in self.prices.pools_now if pool.gpu_type in names)
+
+
+def _named(gpus_by_type: Mapping[str | None, int]) -> dict[str | None, int]:
+    return {name: gpus for name, gpus in gpus_by_type.items() if name is not None}
 
 
 def _levels(leases: Leases) -> tuple[FloatArray, IntArray]:

@@ -261,6 +261,7 @@ class _Frame:
         """
         key = (pool.market, pool.gpu_type, pool.from_us)
         alike = [p for p in self.bill.book.pools if (p.market, p.gpu_type, p.from_us) == key]
+        alike.sort(key=lambda p: (p.usd_per_gpu_h, p.until_us))  # not by their order in a file
         place = alike.index(pool)
         return f"{place + 1}" if place else ""
 

@@ -256,9 +256,17 @@ class Prices:
         """Return the GPUs of a type that are owned or committed to, in the order they fill."""
         return pools_in_force(self.book, self._named(gpu_type), self.at_us)
 
-    def above_pools(self, gpu_type: str | None, gpus: int) -> int:
-        """Return how many of so many GPUs of a type are neither owned nor committed to."""
-        return max(gpus - sum(pool.gpus for pool in self.pools(gpu_type)), 0)
+    def above_pools(self, gpus_by_type: Mapping[str | None, int]) -> dict[str | None, int]:
+        """Return the GPUs of each type that are neither owned nor committed to.
+
+        Raises:
+            UsageError: GPUs owned or committed to may be of several of the types.
+        """
+        check_pools(self.book, [self._named(name) for name in gpus_by_type])
+        return {
+            name: max(gpus - sum(pool.gpus for pool in self.pools(name)), 0)
+            for name, gpus in gpus_by_type.items()
+        }
 
     def of_types(self, gpu_types: Iterable[str | None]) -> Prices:
         """Return these prices with the pools of these types of the log alone."""

@@ -174,6 +174,7 @@ class ClusterReplay:
         measured: makes more numbers, given the bill.
         notes: what a reader must know, besides what is said of prices.
         loses_work, loop, gpus_by_type, site_gpus: as `Simulation` has them.
+        billed_by_type: GPUs of each type, where fewer than those of the cluster that was set count.
         columns, timeline, lines: as `Simulation` has them; None for GPUs in use and jobs waiting.
     """
 
@@ -186,6 +187,7 @@ class ClusterReplay:
     loses_work: bool = False
     loop: str = ""
     gpus_by_type: Mapping[str, int] = field(default_factory=dict)
+    billed_by_type: Mapping[str, int] = field(default_factory=dict)
     site_gpus: int | None = None
     columns: Callable[[], Mapping[str, Any]] = dict
     timeline: Callable[[], pl.DataFrame] | None = None
@@ -230,28 +232,31 @@ def _at_own_prices(
     gpus_by_type = _types_of(settings, replay)
     if prices is None or not (gpus_by_type or prices.has_pools):
         return settings, ()
-    if gpus_by_type:
-        usd, gpus = prices.usd_per_h(gpus_by_type), float(sum(gpus_by_type.values()))
-    elif replay.is_standing:
-        gpus = replay.size["gpus"]
-        usd = prices.usd_per_h({None: gpus})
-    else:
+    if not replay.is_standing:
         leases = leases_within(replay.run, jobs.window_us, None)
         usd = prices.leases_usd(leases, window_of(replay.run, jobs.window_us))
         gpus = leases.gpu_us / MICROS_PER_HOUR
+    else:
+        gpus = replay.size["gpus"]
+        keeps_types = bool(replay.gpus_by_type)
+        usd = prices.usd_per_h(gpus_by_type or {None: gpus}, or_mean=keeps_types)
+        if gpus_by_type and (others := gpus - sum(gpus_by_type.values())) > 0:
+            usd += others * prices.mean_usd()  # of types that no job keeps to
     if gpus:
         settings = replace(settings, usd_per_gpu_h=usd / gpus)
-    if not (unpriced := prices.unpriced(gpus_by_type)):
+    if not replay.gpus_by_type or not (unpriced := prices.unpriced(gpus_by_type)):
         return settings, ()
     return settings, (f"no price of {listed(unpriced)}: these GPUs cost the mean of the log's",)
 
 
 def _types_of(settings: ReplaySettings, replay: ClusterReplay) -> Mapping[str | None, int]:
     """Return the GPUs of each type of a cluster that has types; empty where it names none."""
+    gpus = replay.gpus_by_type or replay.billed_by_type
     shape = settings.values.get("cluster")
-    gpus = replay.gpus_by_type
     if not gpus and replay.is_standing and shape is not None:
         gpus = shape.gpus_by_type
+        if not gpus and len(shape.gpu_types) == len(shape.pools) == 1:  # A100=x4
+            gpus = {shape.gpu_types[0]: replay.size["gpus"]}
     return dict[str | None, int](gpus.items())
 
 

@@ -237,10 +237,10 @@ def change_cost(
         for kind in {**before, **after}
         if (gpus := after.get(kind, 0) - before.get(kind, 0))
     }
+    paid_before, paid_after = (_above_pools(prices, gpus) for gpus in (before, after))
     paid = {
-        kind: _paid_gpus(prices, kind, after) - _paid_gpus(prices, kind, before) for kind in added
+        kind: gpus for kind in added if (gpus := paid_after.get(kind, 0) - paid_before.get(kind, 0))
     }
-    paid = {kind: gpus for kind, gpus in paid.items() if gpus}
     months = months_of(work)
     burst = burst_gpu_h(work, effect.elsewhere_gpu_s, site)
     per_month = {kind: hours / months for kind, hours in burst.items()} if months else {}
@@ -286,9 +286,10 @@ def months_of(work: SiteWorkload) -> float:
     return max(int(submit.max()) - work.warmup_until, 0) / HOUR_S / MONTH_H if submit.size else 0.0
 
 
-def _paid_gpus(prices: Prices, kind: str, gpus_by_type: Mapping[str, int]) -> int:
-    """Return the GPUs of a type that are pay-per-use; those owned or committed to cost anyway."""
-    return prices.above_pools(None if kind == NO_TYPE else kind, gpus_by_type.get(kind, 0))
+def _above_pools(prices: Prices, gpus_by_type: Mapping[str, int]) -> dict[str, int]:
+    """Return the GPUs of each type that are paid by use; those owned or committed cost anyway."""
+    named = {None if kind == NO_TYPE else kind: gpus for kind, gpus in gpus_by_type.items()}
+    return {kind or NO_TYPE: gpus for kind, gpus in prices.above_pools(named).items()}
 
 
 def _usd(prices: Prices, kind: str) -> float:

@@ -279,7 +279,7 @@ def compare(
             jobs=outcomes[0].results.jobs,
             span_s=comparison.span_s,
             first=outcomes[0].label,
-            cheapest=comparison.cheapest[0].label if may_speak else None,
+            cheapest=comparison.cheapest[0].label if may_speak and comparison.pays_alike else None,
             fastest=comparison.fastest[0].label if may_speak else None,
             ties=comparison.ties,
             no_spot=no_spot(replays.inputs, priced.policies, request.engine),

@@ -99,6 +99,7 @@ def price_policies(
     """
     today = read.today
     hours = {name: gpu_h for name, gpu_h in read.gpu_h.items() if gpu_h}
+    hours = hours or dict.fromkeys(read.gpu_h, 1.0)  # jobs of 0 s
     types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     prices = read.prices(price_request, table, [policy.settings.get("gpu") for policy in policies])
@@ -183,8 +184,8 @@ def besides_pools(renting: Sequence[str], usd_per_month: float) -> tuple[str, ..
         return ()
     rent = "rents" if len(renting) == 1 else "rent"
     return (
-        f"{listed(renting, MOST_NAMED)} {rent} all GPUs: the ${usd_per_month:,.0f} a month of GPUs "
-        "owned and committed to is due besides",
+        f"{listed(renting, MOST_NAMED)} {rent} every GPU: the ${usd_per_month:,.0f} a month of "
+        "GPUs owned and committed to is due on top of that",
     )
 
 
@@ -244,9 +245,10 @@ def _at_mean(today: Today | None, planned: str | None, prices: Prices | None) ->
     if today is None or prices is None or planned is not None:
         return ""
     mean = prices.mean(today.gpu_h_by_type())
-    return (
-        "" if mean is None else f" at ${price_text(mean, 3)} per GPU-hour, the mean of their prices"
-    )
+    if mean is None:
+        return ""
+    above = ", those above the owned and committed ones" if prices.pools_now else ""
+    return f"{above} at ${price_text(mean, 3)} per GPU-hour, the mean of their prices"
 
 
 def todays_prices(today: Today | None, planned: str | None = None) -> str:

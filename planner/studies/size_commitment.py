@@ -139,7 +139,8 @@ class SizePrices:
 
 def _is_priced(request: SizeRequest) -> bool:
     prices = request.prices
-    return bool(prices.usd_per_gpu_h) or prices.prices is not None or prices.contracts is not None
+    of_all = prices.usd_per_gpu_h or prices.prices is not None or prices.contracts is not None
+    return bool(of_all or (prices.owned and not request.commits))
 
 
 def read_prices(request: SizeRequest) -> Prices:

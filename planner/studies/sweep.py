@@ -17,7 +17,7 @@ from gpuplan.planner.money.book_types import shared_pool_notes
 from gpuplan.planner.money.cluster_prices import ClusterPrices
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_settings import with_prices
-from gpuplan.planner.money.renting_settings import OF_PRICES
+from gpuplan.planner.money.renting_settings import CLUSTER_PRICES, OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.requests.clusters import ClusterSize
 from gpuplan.planner.requests.compare import ComparedParameters
@@ -26,7 +26,7 @@ from gpuplan.planner.requests.sweep import SweepRequest
 from gpuplan.planner.spec_prices import CLOUD, book_price, own_price, price, with_gpu
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
-from gpuplan.planner.studies.policy_prices import besides_pools, unlike_prices_note, usual_gpu
+from gpuplan.planner.studies.policy_prices import unlike_prices_note, usual_gpu
 from gpuplan.planner.studies.replay import ReplayInputs, price_choice, read_replay
 from gpuplan.planner.sweep.alternatives import todays_cluster
 from gpuplan.planner.sweep.results import SweepResults, sweep_frame, sweep_results
@@ -76,6 +76,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     base = request.parameters_of_policy()
     capacities = request.capacities or (base.capacity,)
     table, is_set = request.replay.prices, CLOUD in policy.settings
+    is_chosen = table is not None or is_set or policy.settings.get("gpu") is not None
     notes, gpu = tuple[str, ...](), usual_gpu(policy) if not request.price.is_own else None
     by_class = against is not None and needs_classes(against.effective())
     inputs = read_replay(request.replay, by_class=by_class, window=LOG_WINDOW)
@@ -84,7 +85,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     if prices is not None and request.price.is_own:
         owned = own_price(policies, prices, hours)
         paying, notes = book_price(owned, prices, hours, looked_up=table is not None)
-        policy, against = paying[0], next(iter(paying[1:]), None)
+        policy, against = paying[0], next(map(_above_pools, paying[1:]), None)
         notes += price_note(prices, hours, pays_pools=True)
         with policy.blamed(is_alone=True):
             dropped = OF_PRICES if table is not None else ()  # used up by the table
@@ -124,7 +125,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     unlike = () if table is None or request.price.is_own else unlike_prices_note(of_cluster, usd)
     standing = None if of_cluster is None else _standing(prices, of_cluster, hours, request.size())
     replays = _with_today(replays, request, inputs, now, standing, gpu)
-    if request.price.is_own:
+    if request.price.is_own and not is_chosen:
         replays = replace(replays, mean_usd=base.conventional_price)
     effective = settings_of(base.on(inputs.jobs.workload))
     left_out = [note for note in inputs.jobs.notes if NO_GPU in note]
@@ -138,7 +139,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
         inputs=(*inputs.inputs, *(() if prices is None else prices.book.inputs)),
         warnings=(
             *unlike,
-            *besides_pools(["what is swept"], pools_usd),
+            *pools_note(pools_usd, has_against=against is not None),
             *shared,
             *replays.warnings,
             *(note for note in inputs.notes if note not in caveats),
@@ -152,6 +153,17 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             "against": _compared(replays, policies),
         },
         policies=policies,
+    )
+
+
+def pools_note(usd_per_month: float, *, has_against: bool) -> tuple[str, ...]:
+    """Return that GPUs owned and committed to are due on top of the rows, if there are any."""
+    if not usd_per_month:
+        return ()
+    also = ", and --against counts only what it pays above them" if has_against else ""
+    return (
+        f"all rows rent every GPU{also}: the ${usd_per_month:,.0f} a month of GPUs owned and "
+        "committed to is due on top of that; today and a cluster around the clock include it",
     )
 
 
@@ -208,6 +220,15 @@ def _priced(
         )  # fmt: skip
         notes = (*notes, *(f"{spec.label}: {note}" for note in more if note not in notes))
     return base, against, notes, priced.gpu or None
+
+
+def _above_pools(against: PolicySpec) -> PolicySpec:
+    """Return a policy without the cost of GPUs owned and committed to, as what is swept is."""
+    cluster = against.settings.get(CLUSTER_PRICES)
+    if cluster is None:
+        return against
+    settings = {**against.settings, CLUSTER_PRICES: replace(cluster, pays_pools=False)}
+    return replace(against, settings=settings)
 
 
 def _standing(

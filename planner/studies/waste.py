@@ -364,11 +364,17 @@ def _rows(pool: JobPool) -> IntArray:
 
 def _with_dollars(waits: Counterfactual, prices: Prices) -> Counterfactual:
     """Return what replays say, with what freed GPUs cost a month."""
+    kinds = [None if row.gpu_type == "all" else row.gpu_type for row in waits.freed]
+    now, then = (
+        prices.above_pools(dict(zip(kinds, gpus, strict=True)))
+        for gpus in (
+            [row.gpus for row in waits.freed],
+            [row.gpus - row.freed_gpus for row in waits.freed],
+        )
+    )
     freed = []
-    for row in waits.freed:
-        kind = None if row.gpu_type == "all" else row.gpu_type
-        paid = [prices.above_pools(kind, gpus) for gpus in (row.gpus, row.gpus - row.freed_gpus)]
-        usd, paid_gpus = prices.usd(kind), paid[0] - paid[1]
-        saved = None if usd is None else paid_gpus * usd * MONTH_H
+    for row, kind in zip(waits.freed, kinds, strict=True):
+        usd = prices.usd(kind)
+        saved = None if usd is None else (now[kind] - then[kind]) * usd * MONTH_H
         freed.append(replace(row, usd_per_month=saved))
     return replace(waits, freed=tuple(freed))

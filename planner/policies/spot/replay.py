@@ -101,6 +101,7 @@ def simulate(
         ClusterReplay(
             run=run,
             size={"cluster": ",".join(str(pool.shape) for pool in pools.pools), "gpus": run.gpus},
+            billed_by_type=_gpus_by_type(pools),
             measured=measured,
             notes=(*pools.notes, *_warnings(jobs, pools, runs, run)),
             columns=lambda: {
@@ -118,6 +119,13 @@ def unplaceable_jobs(jobs: TraceJobs, settings: Mapping[str, Any]) -> IntArray:
     """Return the jobs that would never start on the empty cluster, by their places."""
     jobs_by_pool = [pool.unplaceable for pool in pools_of(jobs, settings).pools]
     return np.sort(np.concatenate(jobs_by_pool))
+
+
+def _gpus_by_type(pools: SpotPools) -> dict[str, int]:
+    """Return the GPUs of each type; empty where a pool names none."""
+    if any(pool.shape.gpu_type is None for pool in pools.pools):
+        return {}
+    return {pool.name: pool.gpus for pool in pools.pools}
 
 
 def _check_fits(jobs: TraceJobs, pools: SpotPools, settings: Mapping[str, Any]) -> None:
