@@ -10,7 +10,7 @@ from support_prices import book
 
 from gpuplan.analysis.base.errors import MOST_OF_A_LINE, InputError, UsageError, brief, shortened
 from gpuplan.analysis.prices.view import market
-from gpuplan.planner.money.price_book import median_price
+from gpuplan.planner.money.listed_price import median_price
 from gpuplan.planner.runs.settings import SettingError
 
 LONG = "x" * 70_000

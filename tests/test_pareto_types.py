@@ -8,7 +8,7 @@ from support_pareto import FREE, results
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.prices.catalogue import CATALOGUE
 from gpuplan.analysis.prices.offers import listed_offers
-from gpuplan.planner.money.price_book import median_price
+from gpuplan.planner.money.listed_price import median_price
 from gpuplan.planner.money.price_request import Price
 
 SIA = ("--gpu", "T4", "--gpu", "RTX2080Ti", "--gpu", "A100")

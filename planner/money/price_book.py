@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from fractions import Fraction
 from functools import lru_cache
-from pathlib import Path
-from statistics import median
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_zones import zone_named
@@ -19,11 +17,9 @@ from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import (
     UNNAMED,
-    gpu_name,
     match_types,
     same_gpu,
 )
-from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
 from gpuplan.analysis.prices.contracts import (
     FOREVER_US,
     ON_DEMAND,
@@ -33,12 +29,11 @@ from gpuplan.analysis.prices.contracts import (
     make_contracts,
     read_contracts,
 )
-from gpuplan.analysis.prices.hourly import hourly_prices
-from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
-from gpuplan.analysis.prices.price_table import read_prices
+from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.book_types import check_pools, pools_in_force, with_options
-from gpuplan.planner.money.dated_prices import dated_usd, kind_of_provider, usual_kind
+from gpuplan.planner.money.dated_prices import dated_usd
+from gpuplan.planner.money.listed_price import median_price, read_offers
 from gpuplan.planner.money.pool_texts import Dated, price_steps
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, Price, PriceRequest
 
@@ -338,66 +333,3 @@ def _dated_usd(
 ) -> tuple[tuple[int, Fraction], ...]:
     """Return `dated_usd` of a table of this hash; one price may be asked for many times."""
     return tuple(dated_usd(table, gpu_type, provider))
-
-
-def read_offers(table: str) -> tuple[tuple[Offer, ...], tuple[InputFile, ...]]:
-    """Return the offers of a price table, or of the built-in list for ``builtin``, and the file.
-
-    Raises `InputError` where the table cannot be used.
-    """
-    if table == BUILT_IN:
-        return listed_offers(), ()
-    price_table = read_prices(Path(table))
-    offers = offers_of(price_table, hourly_prices(price_table))
-    return offers, (price_table.input,)
-
-
-def median_price(
-    offers: Sequence[Offer], gpu: str, provider: str | None = None, *, table: str = BUILT_IN
-) -> Price:
-    """Return the median price of a GPU over its offers.
-
-    Args:
-        offers: the offers, from `read_offers`.
-        gpu: its name, in any spelling.
-        provider: ``aws`` (on demand) or ``aws:spot``; None for all providers, on demand.
-        table: what to name as the origin.
-
-    Raises:
-        UsageError: no such offer; the message lists the offers.
-    """
-    company, kind = kind_of_provider(provider)
-    of_gpu = [offer for offer in offers if same_gpu(gpu_name(gpu), offer.gpu_type)]
-    if not any(offer.median_usd_per_gpu_h for offer in of_gpu or offers):
-        raise MissingPrice(
-            f"--gpu {gpu}: {table} has availability without prices\n"
-            "  next: give a table with prices, --prices builtin, or the price of a GPU-hour with "
-            "--price"
-        )
-    if not of_gpu:
-        every = ", ".join(dict.fromkeys(offer.gpu_type for offer in offers))
-        raise MissingPrice(
-            f"--gpu {gpu}: {table} has no price of it, only of {every}\n"
-            "  next: choose one of these, or give the price of a GPU-hour with --price"
-        )
-    if provider is None:
-        kind = usual_kind(offer.kind for offer in of_gpu if offer.median_usd_per_gpu_h)
-    chosen = [
-        offer
-        for offer in of_gpu
-        if offer.kind == kind and company in (None, offer.provider) and offer.median_usd_per_gpu_h
-    ]
-    if not chosen:
-        priced = (offer.name for offer in of_gpu if offer.median_usd_per_gpu_h)
-        names = ", ".join(dict.fromkeys(priced))
-        raise MissingPrice(
-            f"no {kind.replace('_', '-')} price of {gpu}{f' at {company}' if company else ''}\n"
-            f"  next: --provider with one of {names}"
-        )
-    return Price(
-        median(offer.median_usd_per_gpu_h for offer in chosen if offer.median_usd_per_gpu_h),
-        ", ".join(dict.fromkeys(offer.gpu_type for offer in chosen)),
-        f"{SOURCE} (built in)" if table == BUILT_IN else table,
-        tuple(dict.fromkeys(offer.name for offer in chosen)),
-        min((offer.last for offer in chosen if offer.last is not None), default=None),
-    )
