@@ -249,8 +249,11 @@ def test_what_rents_beside_owned_gpus_is_not_called_cheaper(gpuplan, log):
     text = " ".join(out.split())
     assert code == 0 and "None is called the cheapest: serverful-only" in text
     assert "per job" in text and "no faster" not in text
-    due = f"serverful-only rents every GPU: the ${2.5 * MONTH_H:,.0f} a month"
+    due = "the cost of serverful-only leaves out GPUs owned and committed to: their $1,826 a month"
     assert due in " ".join(err.split())
+    words = ("--policy", "fifo", "--policy", "srtf:usd_per_gpu_h=0.1", "--gpus", "4", *OWNED)
+    found = command_results(gpuplan, "compare", log, *words)
+    assert found["cheapest"] is None  # the price that was set leaves them out as well
     words = ("--threshold", "60", "--set", "serverless_usd_per_gpu_h=5", *OWNED)
     code, _, err = gpuplan("sweep", log, *words)
     assert code == 0 and f"the ${2.5 * MONTH_H:,.0f} a month of GPUs owned" in " ".join(err.split())

@@ -14,6 +14,7 @@ from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.compare import PolicyComparison, PolicySpec
 from gpuplan.planner.compare import compare as run_all
 from gpuplan.planner.engine import THREADS, Engine
+from gpuplan.planner.money.renting_settings import CLUSTER_PRICES
 from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.policies.spot.settings import lends
 from gpuplan.planner.requests.compare import DEFAULT_POLICIES, ComparedParameters, CompareRequest
@@ -30,7 +31,7 @@ from gpuplan.planner.site.fidelity import (
 )
 from gpuplan.planner.site.policies_today import fidelity_of_policies
 from gpuplan.planner.site.todays_cluster import on_todays_cluster
-from gpuplan.planner.spec_prices import lacks_serverless, rents
+from gpuplan.planner.spec_prices import lacks_serverless
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.lending import no_spot, placeable, queue_notes
@@ -185,8 +186,10 @@ def replay_policies(
         fixed_sizes = {option: gpus for option, gpus in sizes.items() if gpus is not None}
         comparison = replace(comparison, sizes=fixed_sizes)
     if priced.pools_usd_per_month:
-        renting = tuple(spec.label for spec in priced.policies if rents(spec))
-        comparison = replace(comparison, beside_pools=renting)
+        beside_pools = tuple(
+            spec.label for spec in priced.policies if CLUSTER_PRICES not in spec.settings
+        )
+        comparison = replace(comparison, beside_pools=beside_pools)
     fidelity = _fidelity(replay.jobs, inputs, priced.policies, comparison)
     return PolicyReplays(policies, inputs, comparison, priced, size_notes, fidelity)
 

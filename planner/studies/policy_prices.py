@@ -173,19 +173,18 @@ def unlike_prices_note(today_usd: float | None, replay_usd: float | None) -> tup
     )
 
 
-def besides_pools(renting: Sequence[str], usd_per_month: float) -> tuple[str, ...]:
-    """Return that what is rented leaves out GPUs owned and committed, if anything does.
+def besides_pools(labels: Sequence[str], usd_per_month: float) -> tuple[str, ...]:
+    """Return that the cost of policies leaves out GPUs owned and committed, if any does.
 
     Args:
-        renting: labels of the policies that rent all GPUs.
+        labels: of the policies that rent all GPUs, or have a price of their own for all.
         usd_per_month: what GPUs owned and committed to cost.
     """
-    if not renting or not usd_per_month:
+    if not labels or not usd_per_month:
         return ()
-    rent = "rents" if len(renting) == 1 else "rent"
     return (
-        f"{listed(renting, MOST_NAMED)} {rent} every GPU: the ${usd_per_month:,.0f} a month of "
-        "GPUs owned and committed to is due on top of that",
+        f"the cost of {listed(labels, MOST_NAMED)} leaves out GPUs owned and committed to: their "
+        f"${usd_per_month:,.0f} a month is due on top of that",
     )
 
 
