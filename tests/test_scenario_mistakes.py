@@ -248,3 +248,11 @@ def test_tables_of_any_depth_are_refused_with_a_message(gpuplan, tmp_path):
             path.write_text(f"[{'.'.join('a' * depth)}]\nx = 1\n{rest}")
             code, _, err = gpuplan("report", path, "-o", tmp_path / "made")
             assert code == 3 and "TOML" in err, err
+
+
+def test_a_broken_line_is_told_beside_a_value_that_is_nested_too_deeply(gpuplan, tmp_path):
+    path = tmp_path / "s.toml"
+    deep = "[" * 5000 + "]" * 5000
+    path.write_text(f"[workload]\nlog = x\nscale_interarrival = {deep}\n")
+    code, out, err = gpuplan("run", path)
+    assert (code, out) == (3, "") and "s.toml:2: not TOML" in " ".join(err.split())

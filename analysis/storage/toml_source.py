@@ -197,7 +197,7 @@ def _keys_set(statement: str) -> list[Keys]:
     """Return the path of every key that a statement sets; empty if it is not TOML."""
     try:
         return list(paths_in(tomllib.loads(statement))) if statement.strip() else []
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):  # nested deeper than Python follows
         return []
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime
+from pathlib import Path
 from random import Random
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from fuzz.cases import Case, Draft, Step
@@ -79,6 +81,7 @@ def damage_parquet(data: bytes, rng: Random) -> tuple[bytes, str]:
         return mutate_bytes(data, rng)
     try:
         metadata = pl.read_parquet_metadata(io.BytesIO(data))
+        _check_pages(data)
         table = pl.read_parquet(io.BytesIO(data))
     except BaseException:  # damaged before; some damage makes polars panic
         return mutate_bytes(data, rng)
@@ -96,6 +99,16 @@ def damage_parquet(data: bytes, rng: Random) -> tuple[bytes, str]:
     except BaseException:
         return mutate_bytes(data, rng)
     return stream.getvalue(), what
+
+
+def _check_pages(data: bytes) -> None:
+    """Raise where the process would die of reading a damaged file."""
+    from gpuplan.analysis.storage.parquet_pages import check_pages
+
+    with NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        check_pages(Path(file.name))
 
 
 def _damaged(table: Any, rng: Random) -> tuple[Any, str]:
