@@ -183,8 +183,8 @@ class PolicyComparison:
         outcomes: in the order of the policies; the first is what ratios refer to.
         span_s: seconds from the first submission to the last.
         sizes: as typed -> GPUs, of the clusters asked for; empty where none was.
-        beside_pools: labels of the outcomes whose cost leaves out the GPUs owned or committed to,
-            as they rent all GPUs; empty where none are owned or committed to.
+        beside_pools: labels of the outcomes whose cost leaves out the GPUs owned or committed to;
+            empty where none are.
     """
 
     outcomes: tuple[PolicyOutcome, ...]

@@ -51,7 +51,7 @@ def answer_text(
         contradiction: why the replays may not say which policy is best; empty where they may.
         outside: why some policies are not ranked, one sentence each.
         pooled: GPU-hours on other types than most, where all GPUs count as one type.
-        pays_alike: whether costs compare; else times alone are told.
+        pays_alike: whether costs compare; else only times are compared.
     """
     if contradiction:
         return " ".join(filter(None, (*outside, contradiction, today)))

@@ -35,7 +35,7 @@ def today_sentence(results: SizeResults, when: str) -> str:
     wait = _wait_today(results)
     # Dollars of some types do not stand beside the bill of all.
     usd = None if results.gpus is None and is_of_some_types(results) else today.usd_per_month
-    cluster = "" if today.cluster_gpus is None else f"{counted(today.cluster_gpus, 'GPU')}"
+    cluster = "" if today.cluster_gpus is None else counted(today.cluster_gpus, "GPU")
     if usd is not None and not is_billed(results):
         return (
             f"{when}: {cluster} for {show_dollars(usd)} a month, {mean} held on average "

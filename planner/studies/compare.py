@@ -202,7 +202,7 @@ def _payable(
     prices = inputs.prices(request.price, request.replay.prices)
     if not (is_usual and request.price.is_own) or prices is None or request.replay.prices:
         return policies, ()
-    hours = {} if inputs.today is None else inputs.today.gpu_h_by_type()
+    hours = inputs.used_types
     unpaid = [spec.label for spec in policies if lacks_serverless(spec, prices, hours)]
     if not unpaid:
         return policies, ()

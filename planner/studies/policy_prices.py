@@ -97,9 +97,7 @@ def price_policies(
     Raises:
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
-    today = read.today
-    hours = {name: gpu_h for name, gpu_h in read.gpu_h.items() if gpu_h}
-    hours = hours or dict.fromkeys(read.gpu_h, 1.0)  # jobs of 0 s
+    today, hours = read.today, read.used_types
     types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     prices = read.prices(price_request, table, [policy.settings.get("gpu") for policy in policies])

@@ -128,6 +128,12 @@ class ReplayInputs:
         return None if self.bill is None else self.bill(prices)
 
     @property
+    def used_types(self) -> dict[str | None, float]:
+        """GPU-hours of the types in use; all alike where every job takes 0 s."""
+        used = {name: gpu_h for name, gpu_h in self.gpu_h.items() if gpu_h}
+        return used or dict.fromkeys(self.gpu_h, 1.0)
+
+    @property
     def period_us(self) -> PeriodUs:
         """First submission, and last submission or end of a run."""
         return self.jobs.first_submit_us or 0, self.end_us

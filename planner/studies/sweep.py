@@ -80,7 +80,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     notes, gpu = tuple[str, ...](), usual_gpu(policy) if not request.price.is_own else None
     by_class = against is not None and needs_classes(against.effective())
     inputs = read_replay(request.replay, by_class=by_class, window=LOG_WINDOW)
-    hours = _gpu_hours(inputs)
+    hours = inputs.used_types
     prices = inputs.prices(request.price, table, [spec.settings.get("gpu") for spec in policies])
     if prices is not None and request.price.is_own:
         owned = own_price(policies, prices, hours)
@@ -180,12 +180,6 @@ def _compared(replays: Sweep, policies: tuple[PolicySpec, ...]) -> ComparedParam
     )
 
 
-def _gpu_hours(inputs: ReplayInputs) -> dict[str | None, float]:
-    """Return the GPU-hours of the log by type."""
-    hours = {} if inputs.today is None else inputs.today.gpu_h_by_type()
-    return {name: gpu_h for name, gpu_h in hours.items() if gpu_h}
-
-
 def _settings(request: SweepRequest, policy: PolicySpec) -> dict[str, Any]:
     """Return what is set of the policy, with its controller."""
     return {**policy.settings, "controller": "adaptive" if request.is_adaptive else "fixed"}
@@ -208,7 +202,7 @@ def _priced(
         inputs.jobs.first_submit_us,
     )
     settings = {**_settings(request, policy), "capacity": most}
-    chosen = with_gpu(replace(policy, settings=settings), table, tuple(_gpu_hours(inputs)))
+    chosen = with_gpu(replace(policy, settings=settings), table, tuple(inputs.used_types))
     with policy.blamed(is_alone=True):
         priced = with_prices(chosen, table, first_us)
         base = parameters_from({**priced.settings, "capacity": base.capacity})
@@ -216,7 +210,7 @@ def _priced(
     for spec in policies[1:]:
         (against,), more = price(
             [spec], table, first_us, other_gpu=(priced.gpu, policy.label),
-            log_types=tuple(_gpu_hours(inputs)),
+            log_types=tuple(inputs.used_types),
         )  # fmt: skip
         notes = (*notes, *(f"{spec.label}: {note}" for note in more if note not in notes))
     return base, against, notes, priced.gpu or None
