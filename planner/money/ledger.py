@@ -159,7 +159,7 @@ def _cells_of_type(
     sources: tuple[PaidPool | DatedPrice, ...] = (*pools, *prices)
     begins = _stretches(edges_us, pools, prices)
     period_of = np.searchsorted(edges_us, begins[:-1], side="right") - 1
-    open_at = [[p for p in pools if p.from_us <= at < p.until_us] for at in begins[:-1].tolist()]
+    open_at = [[p for p in pools if p.is_paid_at(at)] for at in begins[:-1].tolist()]
     levels = _in_use(runs, begins, [pools[0].gpus if pools else 0 for pools in open_at])
     gpu_us: dict[tuple[int, int, int], Fraction] = defaultdict(Fraction)
     for number, in_use in enumerate(levels):
