@@ -202,6 +202,18 @@ def test_only_whole_months_count_and_the_begun_one_is_known_so_far(gpuplan, tmp_
     assert "$480 of 2024-04 is billed already" in " ".join(out.split())
 
 
+def test_a_label_that_cost_more_already_than_its_forecast_is_told(gpuplan, tmp_path):
+    """Team a grows from 1 GPU to 20 in April, of which 10 days are in the log; b stays at 2."""
+    rows = [("a", 0, MARCH, 1), ("b", 0, MARCH + 240, 2), ("a", MARCH, MARCH + 240, 20)]
+    log = log_of(tmp_path / "t.parquet", *rows, ("c", MARCH, MARCH + 240, 1))
+    warnings = spend_of(gpuplan, log, "--price", "1")["warnings"]
+    (told,) = [text for text in warnings if "already" in text]
+    assert f"a ${20 * 240:,}, forecast ${APRIL:,.0f}; c $240, forecast $0" in told
+    assert "b $" not in told
+    assert not any("already" in text for text in spend_of(
+        gpuplan, log, "--price", "1", "--by", "all")["warnings"])  # fmt: skip
+
+
 def test_a_log_without_dates_has_months_of_730_hours(gpuplan, tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("job_id,submit_time,duration_s,num_gpus\n1,0,10519200,1\n2,10519190,10,1\n")

@@ -49,6 +49,7 @@ from gpuplan.planner.money.spend.recorded_use import (
     usd_by_label,
 )
 from gpuplan.planner.money.spend.results import SpendResults
+from gpuplan.planner.money.spend.so_far import over_already
 from gpuplan.planner.money.spend.table import SoFar, forecast_rows, model_rows, past_rows
 from gpuplan.planner.money.spend_request import AUTO, DRIFT
 from gpuplan.planner.requests.forecast import ALL, ForecastRequest
@@ -155,7 +156,10 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
         request=request,
         results=results,
         inputs=(trace_input(trace), *prices.inputs),
-        warnings=tuple(_warnings(request, trace, runs, use, notes)),
+        warnings=(
+            *_warnings(request, trace, runs, use, notes),
+            *over_already(results, actual[end] if end < len(actual) else {}),
+        ),
         caveats=(
             *_caveats(use, results),
             *zone_note(request.trace, trace, request.jobs.log.time_zone),
