@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuplan.analysis.base.errors import shortened
+from gpuplan.analysis.base.words import MOST_OF_A_NAME
 from gpuplan.planner.money.bill import IDLE
 from gpuplan.planner.money.spend.recorded_use import Usd
 from gpuplan.planner.money.spend.results import SpendResults
@@ -32,7 +34,8 @@ def over_already(results: SpendResults, billed: Usd) -> Iterator[str]:
         return
     most = sorted(over, key=lambda label: (usual.get(label, 0.0) - over[label], label))
     parts = [
-        f"{label} ${over[label]:,.0f}, forecast ${usual.get(label, 0.0):,.0f}"
+        f"{shortened(label, MOST_OF_A_NAME)} ${over[label]:,.0f}, "
+        f"forecast ${usual.get(label, 0.0):,.0f}"
         for label in most[:MOST_LABELS]
     ]
     more = f"; and {len(most) - MOST_LABELS} more" if len(most) > MOST_LABELS else ""
