@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any
 
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, gpu_models, gpu_name, same_gpu
+from gpuplan.analysis.job_table.schema import MAX_GPUS
 from gpuplan.analysis.price_formats.instances import instances
 
 INSTANCE = re.compile(
@@ -29,9 +30,11 @@ INSTANCE = re.compile(
 """An instance type of AWS, Azure or Google, whole."""
 GPU_WORD = re.compile(r"(?<![a-z])gpus?(?![a-z])", re.I)
 UNIT = re.compile(
-    r"(?P<count>\d+)?\s*(?P<of>[a-z ]*?)[-_ ]*"
+    r"(?P<count>[0-9]{1,9})?\s*(?P<of>[a-z ]*?)[-_ ]*"
     r"(?P<time>h|hrs?|hours?|min|mins|minutes?|s|sec|secs|seconds?|days?)"
 )
+LONGEST_UNIT = 60
+GPU_COUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,30})?")
 UNIT_HOURS = {"h": Fraction(1), "m": Fraction(1, 60), "s": Fraction(1, 3600), "d": Fraction(24)}
 WHOLE = ("", "instance", "instances", "vm", "node", "nodes", "machine", "compute", "unit")
 PER_GPU = ("gpu", "gpus", "accelerator", "accelerators")
@@ -90,7 +93,8 @@ class SkuGpus:
 
 def unit_hours(unit: str | None) -> tuple[Fraction, bool] | None:
     """Return the hours of a unit, and whether it is of one GPU; None for one that is no time."""
-    match = UNIT.fullmatch((unit or "hours").strip().lower())
+    text = " ".join((unit or "hours").lower().split())
+    match = UNIT.fullmatch(text) if len(text) <= LONGEST_UNIT else None
     if match is None or match["of"].strip() not in (*WHOLE, *PER_GPU):
         return None
     hours = UNIT_HOURS[match["time"][0]] * int(match["count"] or 1)
@@ -158,12 +162,8 @@ def _written(details: Mapping[str, Any]) -> list[str]:
 def _count(details: Mapping[str, Any]) -> Fraction | None:
     """Return the GPUs of an instance as its properties say; None where they do not."""
     for key in ("GpuCount", "gpu", "gpu_count", "x_GpuCount"):
-        value = details.get(key)
-        try:
-            count = Fraction(str(value)) if value is not None else Fraction(0)
-        except (ValueError, ZeroDivisionError):
-            continue
-        if count > 0:
+        text = str(details.get(key, ""))
+        if GPU_COUNT.fullmatch(text) and 0 < (count := Fraction(text)) <= MAX_GPUS:
             return count
     return None
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain, product
 
 from gpuplan.analysis.base.amounts import parse_duration
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.time_units import CENTURY_S
 from gpuplan.analysis.job_table.gres import no_accelerators
 
@@ -22,7 +23,10 @@ OTHER = re.compile(
     re.IGNORECASE,
 )
 MOST_HOSTS = 100_000
-BRACKETS = re.compile(r"\[([^\]]*)\]")
+MOST_BRACKETS = 8
+"""Brackets of one name; Slurm has one for each dimension of a cluster."""
+MOST_LETTERS = 20_000_000
+"""Letters of all names of a part of a host list."""
 RANGE = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
 
 
@@ -178,22 +182,43 @@ def hosts_of(text: str | None) -> list[str]:
 
 
 def _expand(part: str) -> list[str]:
-    brackets = BRACKETS.search(part)
-    if brackets is None:
-        if "[" in part or "]" in part:
-            raise ValueError(f"the brackets of {part!r} do not match")
-        return [part]
-    middle = []
-    for piece in brackets[1].split(","):
+    """Return the names of a part of a host list, the numbers of its last brackets fastest."""
+    texts, numbers, count, at = [], [], 1, 0
+    while (begin := part.find("[", at)) >= 0:
+        end = part.find("]", begin)
+        if end < 0 or "]" in part[at:begin]:
+            raise ValueError(f"the brackets of {shortened(part)!r} do not match")
+        texts.append(part[at:begin])
+        numbers.append(_numbers(part[begin + 1 : end], part))
+        count, at = count * len(numbers[-1]), end + 1
+        if count > MOST_HOSTS:
+            raise ValueError(f"{shortened(part)!r} names more than {MOST_HOSTS:,} hosts")
+        if len(numbers) > MOST_BRACKETS:
+            raise ValueError(f"{shortened(part)!r} has more than {MOST_BRACKETS} pairs of brackets")
+    tail = part[at:]
+    if "]" in tail:
+        raise ValueError(f"the brackets of {shortened(part)!r} do not match")
+    if count * (len(tail) + sum(map(len, texts))) > MOST_LETTERS:
+        raise ValueError(f"the names of {shortened(part)!r} are too long")
+    return [
+        "".join([*chain.from_iterable(zip(texts, chosen, strict=True)), tail])
+        for chosen in product(*numbers)
+    ]
+
+
+def _numbers(text: str, part: str) -> list[str]:
+    """Return the numbers of ``01-04,7`` as they are written. Raises ValueError."""
+    numbers: list[str] = []
+    for piece in text.split(","):
         span = RANGE.fullmatch(piece.strip())
         if span is None:
-            raise ValueError(f"{piece!r} in {part!r} is not a number or a range like 01-04")
-        first, last = span[1], span[2] or span[1]
-        if int(last) < int(first) or int(last) - int(first) > MOST_HOSTS:
-            raise ValueError(f"{piece!r} in {part!r} is not a range that ascends")
-        width = len(first)
-        middle += [str(i).zfill(width) for i in range(int(first), int(last) + 1)]
-    tails = _expand(part[brackets.end() :]) if part[brackets.end() :] else [""]
-    if len(middle) * len(tails) > MOST_HOSTS:
-        raise ValueError(f"{part!r} names more than {MOST_HOSTS:,} hosts")
-    return [part[: brackets.start()] + number + tail for number in middle for tail in tails]
+            raise ValueError(
+                f"{piece!r} in {shortened(part)!r} is not a number or a range like 01-04"
+            )
+        first, last = int(span[1]), int(span[2] or span[1])
+        if last < first or last - first > MOST_HOSTS:
+            raise ValueError(f"{piece!r} in {shortened(part)!r} is not a range that ascends")
+        if len(numbers) + last - first >= MOST_HOSTS:
+            raise ValueError(f"{shortened(part)!r} names more than {MOST_HOSTS:,} hosts")
+        numbers += [str(number).zfill(len(span[1])) for number in range(first, last + 1)]
+    return numbers

@@ -34,7 +34,7 @@ IGNORED_EVENTS = frozenset({"BOOKMARK", "ERROR"})
 TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 NEXT_TEXT = re.compile(rb"\n(?=[{\[])")
 SPACES = re.compile(rb"\s*")
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, OverflowError)
 NOTHING = Raw()
 NOT_JSON = "is not JSON"
 MOST_DIGITS = 300

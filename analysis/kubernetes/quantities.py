@@ -19,6 +19,10 @@ SUFFIXES = {
     **{f"{name}i": Fraction(1024**power) for power, name in enumerate("KMGTPE", 1)},
 }
 MOST_LETTERS = 60
+MOST_PODS = 10**6
+"""No cluster runs more pods of one workload."""
+MOST = 10**30
+"""Amounts from here on are refused: Kubernetes itself has none above 2^63 - 1."""
 MOST_QUOTED = 30
 
 
@@ -27,13 +31,23 @@ def _of_text(text: str) -> Fraction:
     match = NUMBER.fullmatch(text) if len(text) <= MOST_LETTERS else None
     if match is None or (match[3] or "") not in SUFFIXES:
         raise ValueError(f"the quantity {text[:MOST_QUOTED]!r}")
-    number = Fraction(match[1])
-    return number * Fraction(10) ** int(match[2]) if match[2] else number * SUFFIXES[match[3] or ""]
+    factor = Fraction(10) ** int(match[2]) if match[2] else SUFFIXES[match[3] or ""]
+    amount = Fraction(match[1]) * factor
+    if abs(amount) >= MOST:
+        raise ValueError(f"the quantity {text[:MOST_QUOTED]!r}")
+    return amount
 
 
 def quantity(value: Quantity) -> Fraction:
     """Return a quantity exactly. Raises ValueError for anything else."""
     return _of_text(value if isinstance(value, str) else repr(value))
+
+
+def pod_count(count: int) -> int:
+    """Return a number of pods. Raises ValueError for one below 0 or over `MOST_PODS`."""
+    if not 0 <= count <= MOST_PODS:
+        raise ValueError(f"found {str(count)[:MOST_QUOTED]} pods, expected 0 to {MOST_PODS:,}")
+    return count
 
 
 @lru_cache(maxsize=4096)

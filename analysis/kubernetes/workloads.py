@@ -18,7 +18,7 @@ from gpuplan.analysis.kubernetes.gpus import (
 from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
 from gpuplan.analysis.kubernetes.objects import DELETED, KubeObject, in_order, newest
 from gpuplan.analysis.kubernetes.pods import Surroundings, is_service, user_of
-from gpuplan.analysis.kubernetes.quantities import Amount
+from gpuplan.analysis.kubernetes.quantities import Amount, pod_count
 from gpuplan.analysis.kubernetes.times import (
     TRUE,
     StreamTimes,
@@ -164,7 +164,7 @@ def _set_gpus(
     for part in (admission.assignments if admission is not None else None) or ():
         pod_set = pod_sets.get(part.name, KueuePodSet(count=0))
         selector = pod_set.template.spec.node_selector or {}
-        workers += pod_set.count if part.count is None else part.count
+        workers += pod_count(pod_set.count if part.count is None else part.count)
         for name, amount in (part.usage or {}).items():
             if is_gpu(name, more):
                 flavor = (part.flavors or {}).get(name, "")
@@ -178,16 +178,14 @@ def _set_gpus(
     if not sum(by_type.values()):
         workers = 0
         for pods in spec.pod_sets or ():
-            if pods.count < 0:
-                raise ValueError(f"{pods.count} pods")
-            template = pods.template
+            replicas, template = pod_count(pods.count), pods.template
             selector = template.spec.node_selector or {}
             annotations = template.metadata.annotations or {}
             count = gpus_of(template.spec, annotations, selector, more)
             gpu_type = type_of_labels(selector, site.around.instances)
-            by_type[gpu_type] = by_type.get(gpu_type, 0) + pods.count * count.gpus
+            by_type[gpu_type] = by_type.get(gpu_type, 0) + replicas * count.gpus
             job.notes |= count.notes
-            workers += pods.count
+            workers += replicas
     job.gpus = sum(by_type.values())
     job.workers = max(workers, 1)
     held = {name: gpus for name, gpus in by_type.items() if gpus}

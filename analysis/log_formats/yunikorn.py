@@ -24,6 +24,7 @@ from gpuplan.analysis.reading.source import Head, SourceStream
 COMMAND = "curl -s $YUNIKORN/ws/v1/partition/default/applications/completed > yunikorn.json"
 HISTORY = "YuniKorn keeps completed applications for 3 days"
 NS, MS = 1e9, 1e3
+MOST_GPU_SECONDS = 10**18
 NEAR = 0.1
 """How far a mean number of GPUs may be from a whole one that is meant."""
 STARTS = ("Running", "Starting")
@@ -138,6 +139,8 @@ def _gpu_seconds(app: _Application, more: Sequence[str]) -> tuple[Fraction, str 
     for instance, used in (app.usage or {}).items():
         for resource, amount in used.items():
             if is_gpu(resource, more) and amount > 0:
+                if amount > MOST_GPU_SECONDS:
+                    raise ValueError(f"{resource}: more GPU-seconds than there are")
                 of_one = in_gpus({resource: 1}, {}).gpus
                 model = instance_models().get(instance.lower())
                 kind = None if model is None else gpu_name(model)

@@ -33,6 +33,8 @@ TABLES: Mapping[str, frozenset[str]] = {
 """Table -> the keys that it must have."""
 DATES = {"owned": ("from", "until"), "commitment": ("from", "until"), "price": ("from",)}
 MOST_USD_PER_GPU_H = 1_000_000
+MOST_USD_DIGITS = 30
+"""Zeros after the point above which a price is none; its exact fraction may not end."""
 MOST_GPUS = 10_000_000
 ALWAYS_US = -(2**62)
 """Begin of what has no date."""
@@ -363,7 +365,8 @@ class _Cells:
         """Return dollars per GPU-hour, exact. Raises `InputError`."""
         usd = self.entry.get("usd_per_gpu_h", 0)
         is_number = isinstance(usd, int | Decimal) and not isinstance(usd, bool)
-        if not is_number or not Decimal(usd).is_finite() or not 0 <= usd <= MOST_USD_PER_GPU_H:
+        is_price = is_number and Decimal(usd).is_finite() and 0 <= usd <= MOST_USD_PER_GPU_H
+        if not is_price or (usd and Decimal(usd).adjusted() < -MOST_USD_DIGITS):
             expected = f"dollars per GPU-hour, 0 to {MOST_USD_PER_GPU_H:,}"
             raise self.error("usd_per_gpu_h", *_number_found(usd, expected))
         return Fraction(usd)

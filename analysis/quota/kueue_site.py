@@ -272,34 +272,35 @@ def _check_groups(path: Path, owner: str, groups: Any) -> None:
                     expected=f"one of each of {', '.join(group.coveredResources) or 'nothing'}",
                 )  # fmt: skip
             for resource in flavor.resources:
-                _check_whole(path, where, flavor.name, resource)
-                try:
-                    units(resource.nominalQuota.value, resource.name, rounds_up=False)
-                except ValueError as error:
-                    raise InputError(
-                        path, f"{where}: flavor {flavor.name}, {resource.name}: the quota is too "
-                        "large", expected=str(error),
-                    ) from None  # fmt: skip
+                _check_amounts(path, f"{where}: flavor {flavor.name}", resource)
 
 
-def _check_whole(path: Path, where: str, flavor: str, resource: ResourceQuota) -> None:
+def _check_amounts(path: Path, where: str, resource: ResourceQuota) -> None:
     """Refuse quotas of more GPUs than a cluster has, and quotas and limits of parts of a GPU.
 
-    Raises `InputError`.
+    Raises `InputError`; also for any amount that is too large.
     """
     quota = resource.nominalQuota.value
     if quota * gpus_of(resource.name) > MAX_GPUS:
         raise InputError(
-            path, f"{where}: flavor {flavor}, {resource.name}: nominalQuota is {float(quota):,.0f}",
+            path, f"{where}, {resource.name}: nominalQuota is {float(quota):,.0f}",
             expected=f"a number of GPUs up to {MAX_GPUS:,.0f}",
         )  # fmt: skip
     for key in ("nominalQuota", "borrowingLimit", "lendingLimit"):
         amount: Amount | None = getattr(resource, key)
-        if amount is not None and is_gpu(resource.name) and amount.value.denominator != 1:
+        if amount is None:
+            continue
+        if is_gpu(resource.name) and amount.value.denominator != 1:
             raise InputError(
-                path, f"{where}: flavor {flavor}, {resource.name}: {key} is "
-                f"{float(amount.value):g}", expected="a whole number of GPUs",
+                path, f"{where}, {resource.name}: {key} is {float(amount.value):g}",
+                expected="a whole number of GPUs",
             )  # fmt: skip
+        try:
+            units(amount.value, resource.name, rounds_up=False)
+        except ValueError as error:
+            raise InputError(
+                path, f"{where}, {resource.name}: {key} is too large", expected=str(error)
+            ) from None
 
 
 def cohort_ring(settings: QuotaSettings) -> list[str]:

@@ -7,14 +7,10 @@ from fractions import Fraction
 
 from gpuplan.analysis.job_table.schema import MAX_GPUS
 from gpuplan.analysis.kubernetes.gpus import is_gpu
-from gpuplan.analysis.kubernetes.quantities import device_count
+from gpuplan.analysis.kubernetes.quantities import device_count, pod_count
 from gpuplan.analysis.kubernetes.workload_objects import WorkloadAdmission
 from gpuplan.analysis.quota.amounts import gpus_of, units
 from gpuplan.analysis.quota.workload_texts import PodSetText, requests_of
-
-MOST_PODS = 10**6
-"""No cluster runs more pods of one workload."""
-
 
 AT_MOST = f" from 0 to {MAX_GPUS:,.0f}"
 
@@ -91,12 +87,10 @@ def pod_group(pods: PodSetText) -> PodSetShape:
     """Return a pod set. Raises `ValueError` for an amount that is none."""
     spec = pods.template.spec
     required = spec.affinity.node.required if spec.affinity and spec.affinity.node else None
-    if not 0 <= pods.count <= MOST_PODS:
-        raise ValueError(f"found {pods.count} pods, expected 0 to {MOST_PODS:,}")
     requests = {name: _requested(name, amount) for name, amount in requests_of(spec).items()}
     return PodSetShape(
         pods.name,
-        pods.count,
+        pod_count(pods.count),
         pods.least,
         tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
         tuple(sorted((spec.node_selector or {}).items())),

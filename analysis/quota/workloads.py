@@ -7,7 +7,7 @@ few pods they take. Nothing else of a pod is read.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.collection import located
 from gpuplan.analysis.kubernetes.far_times import FAR, IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.kubernetes.heads import head_of, is_of_kueue
+from gpuplan.analysis.kubernetes.jobs import shown_time
 from gpuplan.analysis.kubernetes.objects import (
     DELETED,
     UNREADABLE,
@@ -260,7 +261,7 @@ class _Workloads:
         suspicious = []
         for name in far:
             span = self.spans[name]
-            when = f"{name}: {datetime.fromtimestamp(other_times.outer(span), UTC):%Y-%m-%d}"
+            when = f"{name}: {shown_time(other_times.outer(span)).partition(' ')[0]}"
             if not other_times.is_impossible(span):
                 suspicious.append(when)
                 continue
@@ -314,11 +315,11 @@ class _Workloads:
         if ended.height:
             seconds_of_ends = ended["end"].to_numpy()
             first, last = (
-                datetime.fromtimestamp(int(second), UTC)
+                shown_time(second).rpartition(":")[0]
                 for second in (seconds_of_ends.min(), seconds_of_ends.max())
             )
             notes.append(
-                f"finished workloads are from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}: "
+                f"finished workloads are from {first} to {last}: "
                 "Kueue keeps them until their job is deleted"
             )
         if running:

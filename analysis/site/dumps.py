@@ -17,7 +17,7 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.schema import read_settings
 from gpuplan.analysis.site.slurm_conf import PARTITION_KEYS, read_scontrol_config
 
-ONE_LINE = re.compile(r"([A-Za-z][\w:/]*)=(.*?)(?=\s+[A-Za-z][\w:/]*=|\s*$)")
+KEY = re.compile(r"[A-Za-z][\w:/]*")
 EXPECTED = (
     "output of scontrol show node|partition|config, sacctmgr show assoc|qos|events -P or "
     "sshare -alP"
@@ -53,7 +53,7 @@ def read_dump(path: Path, zone: str = "UTC") -> SiteDocument:
         return read_scontrol_config(path, lines)
     if lines[0].startswith(RECORDS):
         for number, record in _records(text.splitlines()):
-            _located(path, number, _scontrol, document, dict(ONE_LINE.findall(record)))
+            _located(path, number, _scontrol, document, _pairs(record))
         return document
     names = [name.strip().lower().replace(" ", "") for name in lines[0].split("|")]
     take = _reader(set(names), zone)
@@ -80,6 +80,19 @@ def _records(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
             record += f" {line.strip()}"
     if record:
         yield begin, record
+
+
+def _pairs(record: str) -> Row:
+    """Return keys and values of a record: words up to the next word that begins with a key."""
+    words: dict[str, list[str]] = {}
+    value: list[str] = []
+    for word in record.split():
+        key, equals, first = word.partition("=")
+        if equals and KEY.fullmatch(key):
+            value = words[key] = [first]
+        else:
+            value.append(word)
+    return {key: " ".join(value) for key, value in words.items()}
 
 
 def _located(

@@ -23,7 +23,7 @@ from gpuplan.analysis.site.document import SiteDocument
 from gpuplan.analysis.site.schema import Backfill, Partition, Priority
 
 MOST_INCLUDES = 100
-PAIR = re.compile(r"""([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")
+PAIR = re.compile(r"""(?<![\w/])([\w/]+)\s*\+?=\s*("[^"]*"|'[^']*'|\S+)""")
 COMMENT = re.compile(r"(?<!\\)#.*")
 
 PARTITION_KEYS = {name.lower(): name for name in Partition.__struct_fields__}

@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.time_units import CENTURY_S
 from gpuplan.analysis.base.time_zones import epoch_second
 from gpuplan.analysis.base.words import counted
-from gpuplan.analysis.job_table.notation import A_TIME, gpus_of, minutes_limit
-from gpuplan.analysis.job_table.schema import UNREADABLE
+from gpuplan.analysis.job_table.notation import A_TIME, WHOLE, gpus_of, minutes_limit
+from gpuplan.analysis.job_table.schema import MAX_GPUS, UNREADABLE
 from gpuplan.analysis.log_formats.slurm import SLURM_FORMAT
 from gpuplan.analysis.log_formats.swf import SWF
+from gpuplan.analysis.reading.records import plain
 from gpuplan.analysis.reading.source import Head, Source, SourceStream, read_unpacked
 from gpuplan.analysis.reading.times import check_zone
-from gpuplan.analysis.site.log import SITE_COLUMNS, SiteLog, read_site_log
+from gpuplan.analysis.site.log import LAST_SECOND, SITE_COLUMNS, SiteLog, read_site_log
 from gpuplan.analysis.storage.files import existing_file, sha256_of
 from gpuplan.analysis.storage.standard_error import silent_on
 
@@ -235,8 +238,8 @@ def _job(cells: dict[str, str | None], zone: str) -> dict[str, Any] | str:
     if state not in AT_WORK + TO_COME:
         raise _Unreadable("state", cells["state"] or "", "a state such as RUNNING or PENDING")
     number = cells["nnodes"] or "1"
-    if not number.isdecimal() or int(number) < 1:
-        raise _Unreadable("nnodes", number, "a whole number >= 1")
+    if not WHOLE.fullmatch(number) or not 1 <= int(number) <= MAX_GPUS:
+        raise _Unreadable("nnodes", number, f"a whole number from 1 to {MAX_GPUS:,.0f}")
     nodes = int(number)
     total, limit_s = gpus_of(cells.get("reqtres") or ""), _span(cells, "timelimit")
     per_node = None if total else _per_node(cells.get("reqgres") or "")
@@ -245,6 +248,8 @@ def _job(cells: dict[str, str | None], zone: str) -> dict[str, Any] | str:
     counted_gpus = total or (per_node and (per_node[0] * nodes, per_node[1]))
     if not counted_gpus or not counted_gpus[0]:
         return "without GPUs (CPU jobs)"
+    if counted_gpus[0] > MAX_GPUS:
+        raise _Unreadable("reqgres", f"{counted_gpus[0]} GPUs", f"at most {MAX_GPUS:,.0f}")
     if submit is None:
         return "without a submission"
     if counted_gpus[0] % nodes:
@@ -283,12 +288,15 @@ def _second(cells: dict[str, str | None], column: str, zone: str) -> int | None:
         _Unreadable: it is no time.
     """
     text = cells.get(column)
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
+    if text is None:
+        return None
     try:
-        return epoch_second(text, zone)
+        second = int(text) if WHOLE.fullmatch(text) else epoch_second(text, zone)
     except ValueError:
-        raise _Unreadable(column, text, "a time such as 2026-03-19T08:30:00") from None
+        second = -1
+    if not 0 <= second <= LAST_SECOND:
+        raise _Unreadable(column, text, "a time such as 2026-03-19T08:30:00, from 1970 to 2200")
+    return second
 
 
 def _span(cells: dict[str, str | None], column: str) -> int | None:
@@ -301,16 +309,19 @@ def _span(cells: dict[str, str | None], column: str) -> int | None:
     if text is None or text.upper() in NO_LIMIT:
         return None
     try:
-        return minutes_limit(text)
+        seconds = minutes_limit(text)
     except ValueError:
         raise _Unreadable(column, text, f"{A_TIME}, or UNLIMITED") from None
+    if seconds is not None and seconds > CENTURY_S:
+        raise _Unreadable(column, text, "a time of at most a century, or UNLIMITED")
+    return seconds
 
 
 def _objects(path: Path) -> list[Row]:
     """Return the rows of ``squeue --json``."""
     try:
         document = json.loads(read_unpacked(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             path, f"is not JSON ({error})", expected="the output of squeue --json",
             hint="squeue -a --json > queue.json",
@@ -362,7 +373,7 @@ def _number(value: Any) -> int | None:
         if not value.get("set", True) or value.get("infinite"):
             return None
         value = value.get("number")
-    return int(value) if isinstance(value, int | float) else None
+    return int(value) if isinstance(value, int | float) and isfinite(value) else None
 
 
 def _clock(start: int | None, now: int | None) -> str:
@@ -377,4 +388,4 @@ def _moment(value: Any) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None or value == "" else str(value)
+    return None if value is None or value == "" else plain(str(value))

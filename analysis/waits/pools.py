@@ -24,6 +24,8 @@ LEAST_NAMED = 0.99
 """Share of the GPU runs that must name their nodes before nodes count."""
 INSTANTS = 256
 """Instants of a log at which the GPUs held on each node are counted."""
+MOST_HELD = 20_000_000
+"""Nodes held, over all instants, above which fewer instants are looked at."""
 MOST_LOST = 1000
 """Millionths of a GPU that the division of runs over nodes may lose."""
 PEAK, NODES = "peak held", "nodes in the log"
@@ -227,7 +229,7 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
     first, last = runs.select(pl.col("start").min(), pl.col("end").max()).row(0)
     step = max((last - first) // INSTANTS, 1)
     low, high = ((pl.col(edge) - first + step - 1) // step for edge in ("start", "end"))
-    held = (
+    by_list = (
         runs.drop_nulls("nodes")
         .select("nodes", "parts", instant=pl.int_ranges(low, high))
         .filter(pl.col("instant").list.len() > 0)
@@ -235,7 +237,12 @@ def _held_by_node(runs: pl.DataFrame, lists: pl.DataFrame) -> Iterator[tuple[str
         .group_by("nodes", "instant")
         .agg(pl.col("parts").sum())
         .join(lists, on="nodes", how="left")
-        .with_columns(pl.col("parts") // pl.col("hosts").list.len())
+        .with_columns(count=pl.col("hosts").list.len())
+    )
+    every = 1 + int(by_list["count"].sum()) // MOST_HELD
+    held = (
+        by_list.filter(pl.col("instant") % every == 0)
+        .with_columns(pl.col("parts") // pl.col("count"))
         .explode("hosts")
         .group_by("hosts", "instant")
         .agg(pl.col("parts").sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, tzinfo
+from decimal import Decimal
 from fractions import Fraction
 
 from gpuplan.analysis.base.amounts import check_finite
@@ -15,6 +16,7 @@ from gpuplan.analysis.prices.contracts import (
     ALWAYS_US,
     COMMITTED,
     MOST_GPUS,
+    MOST_USD_DIGITS,
     MOST_USD_PER_GPU_H,
     ON_DEMAND,
     OWNED,
@@ -175,8 +177,9 @@ def on_demand_texts(prices: Sequence[DatedPrice]) -> list[str]:
 
 def _usd(text: str, where: str) -> Fraction:
     try:
-        usd = Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        is_near = abs(Decimal(text).adjusted()) <= MOST_USD_DIGITS
+        usd = Fraction(text) if is_near else Fraction(-1)
+    except (ValueError, ArithmeticError):
         usd = Fraction(-1)
     if not 0 <= usd <= MOST_USD_PER_GPU_H:
         raise UsageError(f"{where}: expected dollars per GPU-hour, 0 to {MOST_USD_PER_GPU_H:,}")

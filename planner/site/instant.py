@@ -16,6 +16,7 @@ ARRAY = r"^(\d+)_"
 TASKS = re.compile(r"^(\d+)_\[([\d,\-:]+)(?:%(\d+))?\]?$")
 AT_ONCE = r"--array[ =]\S*%(\d+)"
 TYPE_REQUESTED = r"(?:--gres|--gpus\S*|-G)[ =]?(?:gres[:/])?(?:gpu:)?([A-Za-z][\w.-]*):\d"
+SPAN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?(?::([0-9]{1,15}))?")
 MOST_TASKS = 10_000
 MOST_AFTER_S, MOST_IDLE_S = HOUR_S, DAY_S
 """An instant may be this long after the last time of a log; the second where nothing runs then."""
@@ -175,11 +176,11 @@ def task_ids(job_id: str) -> list[str]:
         return [job_id]
     ids: list[str] = []
     for part in match[2].split(","):
-        span, _, step = part.partition(":")
-        low, _, high = span.partition("-")
-        if not low:
+        span = SPAN.fullmatch(part)
+        if span is None:
             continue
-        numbers = range(int(low), int(high or low) + 1, max(int(step or 1), 1))
+        low, high, step = int(span[1]), int(span[2] or span[1]), int(span[3] or 1)
+        numbers = range(low, high + 1, max(step, 1))
         ids += [f"{match[1]}_{number}" for number in numbers[:MOST_TASKS]]
     return ids[:MOST_TASKS] or [job_id]
 

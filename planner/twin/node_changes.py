@@ -7,7 +7,6 @@ before it say which. ``PARTITION/TYPE`` are the nodes of a type in one partition
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from gpuplan.simkit.twin.jobs import SiteJobs
 from gpuplan.simkit.twin.site import SiteCluster, SiteNode, SitePartition
 
 KINDS = ("partition", "type", "node")
-DIGITS = re.compile(r"\d+$")
+DIGITS = "0123456789"
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,13 +246,13 @@ def _nodes_of_list(site: SiteCluster, name: str) -> tuple[str, ...]:
     hosts = hosts_of(name)
     if hosts and set(hosts) <= names:
         return tuple(hosts)
-    return tuple(n.name for n in site.nodes if DIGITS.sub("", n.name) == name != n.name)
+    return tuple(n.name for n in site.nodes if n.name.rstrip(DIGITS) == name != n.name)
 
 
 def _unknown(site: SiteCluster, name: str) -> str:
     types = sorted({node.gpu_type for node in site.nodes})
     partitions = [p.name for p in site.partitions]
-    groups = sorted({DIGITS.sub("", node.name) for node in site.nodes})
+    groups = sorted({node.name.rstrip(DIGITS) for node in site.nodes})
     near = perhaps(name, [*types, *partitions, *groups])
     return (
         f"no GPU type, partition or node is named {name}{near}; there are GPU types "
