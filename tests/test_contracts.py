@@ -97,6 +97,7 @@ def test_the_book_of_an_instant_has_what_is_in_force_then(tmp_path):
         ("gpus = 32", "gpus = 1.5", "contracts.toml:3: column 'gpus': found 1.5"),
         ("gpus = 32\n", "", "contracts.toml:1: [[commitment]] has no 'gpus'"),
         ("= 0.90", "= -1", "contracts.toml:4: column 'usd_per_gpu_h': found -1"),
+        ("= 0.90", "= 1e-99999999", "contracts.toml:4: column 'usd_per_gpu_h': found 1E-99999999"),
         ("= 0.90", "= nan", "column 'usd_per_gpu_h': found NaN"),
         ("= 0.90", '= "0.9"', "column 'usd_per_gpu_h'"),
         ("2027-01-01", "2025-01-01", ".toml:6: column 'until': found 2025-01-01; expected"),

@@ -367,11 +367,19 @@ def test_the_gpus_of_a_sku(cells, gpu_type, hours):
 @pytest.mark.parametrize(
     ("unit", "hours"),
     [("Hrs", 1), ("GPU-Hours", 1), ("instance-hours", 1), ("minutes", Fraction(1, 60)),
-     ("Days", 24), ("GB", None), ("GB-Hours", None), ("vCPU-Hours", None), ("Requests", None)],
+     ("Days", 24), ("24 hours", 24), (f"{'9' * 5000}h", None), (f"1{' ' * 9000}!", None),
+     ("GB", None), ("GB-Hours", None), ("vCPU-Hours", None), ("Requests", None)],
 )  # fmt: skip
 def test_units_of_time(unit, hours):
     found = unit_hours(unit)
     assert (found and found[0]) == hours
+
+
+@pytest.mark.parametrize("count", ['"1e99999999"', "1e308", '"8e"', "-8", "0", '"1/8"'])
+def test_gpus_of_a_sku_that_no_machine_has_are_not_read(count):
+    sku = Sku("gx4-m", None, "", f'{{"GpuCount": {count}}}', "Hours")
+    gpus = gpus_of(sku, TYPES, {"gx4-m": "RTX4090"})
+    assert gpus is not None and gpus.gpu_h == 1
 
 
 AMOUNTS = st.decimals(-(10**9), 10**9, places=9)

@@ -30,6 +30,7 @@ def pods(made):
     [
         (lambda made: pods(made).update(count=-3), "team-a/odd: found -3 pods"),
         (lambda made: pods(made).update(count=10**18), "found 10{18} pods, expected 0 to"),
+        (lambda made: pods(made).update(count=10**400), "found 10+ pods, expected 0 to"),
         (lambda made: made["spec"].update(priority=2**62), "found the priority .* 32 bits"),
         (
             lambda made: pods(made)["template"]["spec"]["containers"][0]["resources"].update(
@@ -68,6 +69,31 @@ def test_a_ring_of_cohorts_says_what_to_take_out(tmp_path):
     path = write_list(tmp_path / "s.json", [*SITE, cohort("p", "q"), cohort("q", "p")])
     with pytest.raises(InputError, match=r"p -> q -> p.*\n  next: take spec.parentName"):
         read_quota_site(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"limit": "8E"}, r"borrowingLimit is too large; expected an amount up to"),
+        ({"lend": 10**20 - 1}, r"lendingLimit is too large; expected an amount up to"),
+        ({"nominal": "1e400"}, r"nominalQuota: found '1e400', expected an amount such as"),
+        ({"fairSharing": {"weight": "1e400"}}, r"weight: found '1e400', expected an amount such"),
+    ],
+)
+def test_amounts_that_no_cluster_has_are_refused(tmp_path, changes, said):
+    nominal = changes.pop("nominal", 8)
+    queue = cluster_queue("team-a-cq", nominal, None, **changes)
+    with pytest.raises(InputError, match=rf"ClusterQueue team-a-cq: .*{said}"):
+        read_quota_site(write_list(tmp_path / "s.json", [queue, SITE[1]]))
+
+
+def test_a_workload_at_the_end_of_time_is_dated(tmp_path):
+    made = [workload(f"w{i}", "team-a", 10 * i, 10 * i + 1, 10 * i + 9) for i in range(4)]
+    made[-1]["metadata"]["creationTimestamp"] = "9999-12-31T23:59:59-12:00"
+    for condition in made[-1]["status"]["conditions"]:
+        condition["lastTransitionTime"] = "9999-12-31T23:59:59-12:00"
+    with pytest.raises(InputError, match=r"w3: 2.53402e\+11 s after 1970, expected a time within"):
+        read_kueue_log(write_list(tmp_path / "k.json", [*made, *SITE]))
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2\n", "ClusterName=x\n", "- just a text\n"])
@@ -113,6 +139,13 @@ def test_a_local_queue_of_no_queue_is_refused(tmp_path):
         read_quota_change("set", f"{key}=team-c-cq").changed(site)
     changed = read_quota_change("set", f"{key}=team-b-cq").changed(site)[0]
     assert changed.settings.localqueue["team-a/main"].clusterQueue == "team-b-cq"
+
+
+def test_a_change_beyond_any_cluster_is_refused(tmp_path):
+    site = read_quota_site(write_list(tmp_path / "s.json", SITE))
+    change = read_quota_change("set", "clusterqueue.team-a-cq.nominalQuota=-1e400")
+    with pytest.raises(UsageError, match="found '-1e400', expected an amount such as"):
+        change.changed(site)
 
 
 def test_a_key_is_set_once_where_changes_are_made_together(tmp_path):

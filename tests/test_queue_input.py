@@ -5,6 +5,7 @@ import pytest
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.job_table.notation import read_time
 from gpuplan.analysis.site.squeue import read_queue
+from gpuplan.planner.site.instant import task_ids
 from tests.support.support_eta import DAY, MONDAY, past_jobs, squeue_text, write_log, write_twin
 
 AT = MONDAY + 28 * DAY
@@ -32,6 +33,11 @@ def queue_file(tmp_path, old="", new="", jobs=(RUNS, WAITS), encoding="utf-8"):
         ("gpu:4", "gpu:h100:many", r":2: column 'TRES_PER_NODE': found 'gres/gpu:h100:many'; e"),
         ("00:10:00|", "ages|", r":2: column 'TIME': found 'ages'; expected a time such as"),
         ("|1|gres", "|one|gres", r":2: column 'NODES': found 'one'; expected a whole number"),
+        ("|1|gres", f"|{'9' * 5000}|gres", r":2: column 'NODES': found '999"),
+        ("gpu:4", f"gpu:{'9' * 15}", r":2: column 'TRES_PER_NODE': found '9+ GPUs'; expected at m"),
+        ("2025-10-28T23:45:00", "9" * 5000, r":2: column 'SUBMIT_TIME': found '999"),
+        ("2025-10-28T23:45:00", "9999-12-31T23:59:59-12:00", r":2: column 'SUBMIT_TIME': found"),
+        ("00:10:00|", "99999999-00:00:00|", r":2: column 'TIME': found '99999999-00:00:00'"),
     ],
 )
 def test_a_cell_that_cannot_be_read_is_named(tmp_path, old, new, message):
@@ -78,6 +84,7 @@ def test_jobs_that_ended_neither_run_nor_wait(tmp_path):
         ("[]", "has no list of jobs"),
         ('{"jobs": null}', "has no list of jobs"),
         ('{"jobs": [{"job_id": 1', "is not JSON"),
+        ('{"jobs": ' + "[" * 50_000, "is not JSON"),
     ],
 )
 def test_another_file_is_refused_with_the_command_that_lists_the_queue(tmp_path, text, message):
@@ -91,6 +98,31 @@ def test_a_json_without_jobs_is_an_empty_queue(tmp_path):
     (tmp_path / "queue.json").write_text('{"jobs": []}')
     queue = read_queue(tmp_path / "queue.json")
     assert queue.jobs.is_empty() and queue.waiting.is_empty()
+
+
+def test_odd_json_of_a_queue_is_read(tmp_path):
+    """Numbers that are not finite are none, and text that cannot be written is replaced."""
+    job = (
+        '{"job_id": 1, "job_state": ["PENDING"], "submit_time": 1761695100, "node_count": NaN, '
+        '"user_name": "\\ud800", "time_limit": {"number": Infinity}, "tres_req_str": "gres/gpu=2"}'
+    )
+    (tmp_path / "queue.json").write_text(f'{{"jobs": [{job}]}}')
+    waiting = read_queue(tmp_path / "queue.json").waiting
+    assert waiting.select("nodes", "gpus", "limit_s", "user").rows() == [(1, 2, None, "?")]
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("12_[0-2]", ["12_0", "12_1", "12_2"]),
+        ("12_[0-4:2,9%2]", ["12_0", "12_2", "12_4", "12_9"]),
+        ("12_[1-2-3]", ["12_[1-2-3]"]),
+        ("12_[1:2:3,4]", ["12_4"]),
+        (f"12_[{'9' * 5000}]", [f"12_[{'9' * 5000}]"]),
+    ],
+)
+def test_the_tasks_of_an_array(text, ids):
+    assert task_ids(text) == ids
 
 
 @pytest.mark.parametrize(

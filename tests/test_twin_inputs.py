@@ -30,7 +30,11 @@ def test_host_lists(text, hosts):
     assert expand_hosts(text) == hosts
 
 
-@pytest.mark.parametrize("text", ["n[1-", "n]1", "n[a-b]", "n[9-1]", "n[1-99999999]"])
+@pytest.mark.parametrize(
+    "text",
+    ["n[1-", "n]1", "n[a-b]", "n[9-1]", "n[1-99999999]", "[[1]]", "n[1]]", "a[1]" * 2000,
+     f"n[{','.join(['0-99999'] * 600)}]", "[" * 100_000, f"{'n' * 10_000}[1-9999]"],
+)  # fmt: skip
 def test_host_lists_that_are_none(text):
     with pytest.raises(ValueError):
         expand_hosts(text)
@@ -157,6 +161,19 @@ def test_dumps(tmp_path):
     assert [(e.start % 86400, e.end - e.start == 30) for e in site.events] == [
         (10, True), (0, False)
     ]  # fmt: skip
+
+
+def test_lines_of_any_length_are_read_in_one_pass(tmp_path):
+    """Blanks, or letters without a value: a search from each of them to the end would not end."""
+    much = 200_000
+    path = tmp_path / "nodes.txt"
+    path.write_text(
+        f"NodeName=n1 Gres=gpu:4 Reason=a  b{' ' * much}c OS=x\nNodeName=n2 Gres=gpu:8 {'x' * much}"
+    )
+    assert list(read_dump(path).tables["node"]) == ["n1", "n2"]
+    path = tmp_path / "slurm.conf"
+    path.write_text(f"NodeName=n[1-2] Gres=gpu:1\n{'x' * much}\nClusterName {'9' * much}\n")
+    assert len(read_slurm_conf(path).unknown) == 2
 
 
 def test_a_drain_in_the_hour_that_a_clock_repeats_is_kept(tmp_path):

@@ -21,7 +21,7 @@ SUFFIXES = {
 MOST_LETTERS = 60
 MOST_PODS = 10**6
 """No cluster runs more pods of one workload."""
-MOST = 10**30
+MOST = 10**100
 """Amounts from here on are refused: Kubernetes itself has none above 2^63 - 1."""
 MOST_QUOTED = 30
 

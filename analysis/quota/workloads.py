@@ -261,7 +261,7 @@ class _Workloads:
         suspicious = []
         for name in far:
             span = self.spans[name]
-            when = f"{name}: {shown_time(other_times.outer(span)).partition(' ')[0]}"
+            when = f"{name}: {shown_time(other_times.outer(span))}"
             if not other_times.is_impossible(span):
                 suspicious.append(when)
                 continue
