@@ -31,7 +31,6 @@ TIMES = ("time", "timestamp", "datetime", "date")
 OF_JOBS = frozenset({"duration", "duration_s", "job_id", "num_gpus"})
 """Columns of a job log, which may begin with a time too."""
 MOST_GPUS = 1e7
-MOST_HOURS = 200_000
 ROUNDING = 1e-6
 """Sums of shares may end this far below 0."""
 EXPECTED = "a column 'hour' or 'time', then one column of GPUs per group"

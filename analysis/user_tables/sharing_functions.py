@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,19 +16,19 @@ from gpuplan.analysis.storage.toml_source import parse_toml
 INFERENCE, LLM, TRAINING = "inference", "llm", "training"
 SHARE = "a share of a GPU, above 0 and at most 1"
 POSITIVE, NOT_NEGATIVE = "a number above 0", "a number, at least 0"
-LEAST = 1e-9
+LEAST, MOST = 1e-9, 1e12
 FIELDS: dict[str, tuple[float, float, str]] = {  # least, most, what it must be
     "batch": (1, 1_000_000, "a whole number from 1"),
     "request": (LEAST, 1, SHARE),
     "limit": (LEAST, 1, SHARE),
-    "slo_s": (LEAST, math.inf, POSITIVE),
+    "slo_s": (LEAST, MOST, POSITIVE),
     "memory_gb": (0, 1e6, NOT_NEGATIVE),
     "work": (LEAST, 1e9, POSITIVE),
-    "capacity_rps": (LEAST, math.inf, POSITIVE),
+    "capacity_rps": (LEAST, MOST, POSITIVE),
     "cold_start_s": (0, 1e9, NOT_NEGATIVE),
     "workers": (1, 1024, "a whole number from 1 to 1024"),
-    "start_s": (0, 1e12, NOT_NEGATIVE),
-    "work_s": (LEAST, 1e12, POSITIVE),
+    "start_s": (0, MOST, NOT_NEGATIVE),
+    "work_s": (LEAST, MOST, POSITIVE),
 }
 TEXTS = ("name", "kind", "profile", "load")
 KNOWN = (*TEXTS, *FIELDS)

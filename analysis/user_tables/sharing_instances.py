@@ -196,7 +196,7 @@ def _instance(path: Path, row: int, values: Mapping[str, Any]) -> SharedInstance
         value = values.get(key, default)
         try:
             amount = math.nan if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             amount = math.nan
         if not low <= amount <= most:
             shown = "nothing" if value is None else repr(shortened(str(value), 40))

@@ -250,7 +250,12 @@ def _compare_study(
 
 def _month_hours(study: dict[str, Any]) -> dict[str, float]:
     """Return the hours of a bill in each month."""
-    return {month["name"]: month["hours"] for month in study["results"].get("months", ())}
+    months = study["results"].get("months", ())
+    return {
+        month["name"]: month["hours"]
+        for month in months
+        if isinstance(month, dict) and isinstance(month.get("hours"), int | float)
+    }
 
 
 def _other_part(change: Change, hours: Sequence[dict[str, float]]) -> str:

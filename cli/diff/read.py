@@ -15,6 +15,7 @@ from typing import Any
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.plain import check_depth
 from gpuplan.analysis.storage.files import read_small
+from gpuplan.cli.diff.shapes import check_shape
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
 from gpuplan.planner.plan.plan_file import parse_plan
 
@@ -151,11 +152,14 @@ def _missing(document: Any) -> list[str]:
 
 def _studies(path: Path, document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     if "studies" not in document:
-        return {"": _checked(path, "it", document, OF_A_STUDY)}
+        checked = _checked(path, "it", document, OF_A_STUDY)
+        check_shape(path, "it", checked)
+        return {"": checked}
     listed = _checked(path, "it", document, {"studies": list})["studies"]
     studies: dict[str, dict[str, Any]] = {}
     for position, study in enumerate(listed, 1):
         checked = _checked(path, f"study {position}", study, {"name": str, **OF_A_STUDY})
+        check_shape(path, f"study {position}", checked)
         if studies.setdefault(checked["name"], checked) is not checked:
             raise InputError(path, f"has two studies named {checked['name']!r}", hint=NEXT)
     return studies

@@ -20,6 +20,8 @@ SAY_FIRST_S = 5.0
 """Time until the first line on how far a replay is."""
 MOST_IDLE_ROUNDS = 1000
 """Rounds in a row, besides those of the longest pause, in which jobs hold GPUs and none gets on."""
+MOST_ROUNDS = 5_000_000
+"""Rounds of a replay; a year has 87,600 of 6 minutes."""
 LEAST_LEFT = 1e-3
 """Share of its estimated work that a job has left at least, however long it ran."""
 
@@ -64,7 +66,8 @@ def play(jobs: RatedJobs, cluster: MixedCluster, choose: Choose, lasts: Lasts = 
     Raises:
         ValueError: a choice that cannot be.
         RuntimeError: the policy leaves all jobs waiting.
-        UsageError: the policy moves all jobs on before their state is copied, again and again.
+        UsageError: the policy moves all jobs on before their state is copied, again and again, or
+            there are more than `MOST_ROUNDS`.
     """
     hosts = cluster.gpus_per_host or (0,) * len(cluster.gpus)
     driver = _MixedDriver(jobs, cluster, choose, lasts, np.array(hosts, np.int64))
@@ -119,6 +122,7 @@ class _MixedDriver:
     pace: ReplayPace = field(default_factory=lambda: ReplayPace(SAY_FIRST_S))
     rounds: list[list[int]] = field(default_factory=list)
     repeats: list[int] = field(default_factory=list)
+    repeated: int = 0
     stretches: list[tuple[int, int, int, int]] = field(default_factory=list)
     before: int = 0
     end: int = 0
@@ -191,7 +195,7 @@ class _MixedDriver:
             hosts=hosts,
             pause_us=pause,
             factor=np.where(spread, factor, 1.0),
-            more_rounds=self.lasts(state, kind) if stays else 0,
+            more_rounds=min(self.lasts(state, kind), MOST_ROUNDS) if stays else 0,
         )
 
     def repeat(self, rounds: int) -> None:
@@ -199,6 +203,12 @@ class _MixedDriver:
         self._run(self.now_running, rounds)
         self.repeats[-1] += rounds
         self.end += rounds
+        self.repeated += rounds
+        if len(self.rounds) + self.repeated > MOST_ROUNDS:
+            raise UsageError(
+                f"the jobs take more than {MOST_ROUNDS:,} rounds of {self.cluster.round_s:,.4g} s\n"
+                "  next: longer rounds (--round)"
+            )
 
     def _check_progress(self, left_us: int) -> None:
         """Raise `UsageError` where jobs would be moved forever; ``left_us`` is all their work."""

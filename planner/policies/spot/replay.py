@@ -14,6 +14,7 @@ from msgspec import UNSET
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.forecast.demand import MOST_HOURS
 from gpuplan.planner.policies.cluster_replay import ClusterReplay, replay_settings, replayed
 from gpuplan.planner.policies.spot.lending import demand_bound_by_hour, hourly_demand
 from gpuplan.planner.policies.spot.pools import SpotPool, SpotPools, loads_of, pools_of, tenants_of
@@ -39,6 +40,8 @@ from gpuplan.simkit.spot.simulator import SpotRun, TooManyRuns, simulate_spot
 from gpuplan.simkit.time import MICROS
 
 MOST_NAMED = 5
+MOST_UPDATES = 5_000_000
+"""Updates of the quota in a replay: a year has 105,120 of 5 minutes."""
 AFTER_H = 25
 """Hours after the last demand in which forecasts still count."""
 
@@ -56,6 +59,7 @@ def simulate(
     pools = pools_of(jobs, typed)
     _check_fits(jobs, pools, typed)
     horizon_s = int(_last_submit(pools) + math.ceil(settings.values["drain_s"]))
+    _check_span(pools, scheduler, horizon_s)
     seed = int(rng.integers(1 << 31))
     try:
         runs = [
@@ -139,6 +143,26 @@ def _check_fits(jobs: TraceJobs, pools: SpotPools, settings: Mapping[str, Any]) 
                 f"{jobs.job_id[first]} with {jobs.workload.billed_gpus[first]:g} GPUs",
                 "allow more GPUs, or leave wide jobs out with --where",
             )
+
+
+def _check_span(pools: SpotPools, scheduler: SpotScheduler, horizon_s: int) -> None:
+    """Raise `UsageError` where a replay has more hours or updates of the quota than can be."""
+    work = [pool.workload for pool in pools.pools]
+    begin_s = min(int(each.submit_s[0]) for each in work)
+    end_s = min(max(int((each.submit_s + each.duration_s).max()) for each in work), horizon_s)
+    hours, updates = (end_s - begin_s) // 3600, (end_s - begin_s) // scheduler.tick_s
+    if hours > MOST_HOURS:
+        raise UsageError(
+            f"this replay cannot be made: it takes {hours:,} hours, at most {MOST_HOURS:,} can be\n"
+            "  next: leave jobs out that are far from the others, with --since, --until or --where"
+        )
+    if updates > MOST_UPDATES:
+        least_s = -(-(end_s - begin_s) // MOST_UPDATES)
+        raise SettingError(
+            ["tick_s"],
+            f"{updates:,} updates of the quota; expected at most {MOST_UPDATES:,}",
+            f"at least {least_s} s between two",
+        )
 
 
 def _last_submit(pools: SpotPools) -> int:
