@@ -53,6 +53,8 @@ def said(case: Case, outcome: Outcome, codes: tuple[int, ...] = CODES) -> Iterat
         yield "warning of a library", err[warning.start() : warning.start() + 300]
     if outcome.code in (2, 3, 4) and "error: " not in err:
         yield "failure without a message", err[:300]
+    if "out of memory" in err:
+        yield "out of memory", err[-300:]
     for name, text in (("stdout", out), ("stderr", err)):
         if (control := CONTROL.search(text)) is not None:
             around = text[max(0, control.start() - 30) : control.start() + 10]

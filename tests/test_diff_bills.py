@@ -82,6 +82,32 @@ def months(gpuplan, log, *words):
 
 
 @pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda results: results.update(begin="x"), "Invalid RFC3339 encoded datetime - at `$.beg"),
+        (lambda results: results.update(begin=results["end"]), "an end that is no later than its"),
+        (lambda results: results.pop("months"), "missing required field `months`"),
+        (lambda results: results.update(months=[]), "at `$.months`"),
+        (lambda results: results["months"].__setitem__(0, [1]), "at `$.months[0]`"),
+        (lambda results: results["months"][0].update(hours=0), "at `$.months[0].hours`"),
+        (lambda results: results.update(uses=[1]), "at `$.uses[0]`"),
+        (lambda results: results["uses"][0].update(usd=1e300), "a use of over 1e+15 dollars"),
+        (lambda results: results.update(window_s=0), "at `$.window_s`"),
+    ],
+)
+def test_a_bill_that_is_not_as_it_was_written_is_refused(gpuplan, log, change, said):
+    whole = bill(gpuplan, log, "whole")
+    document = json.loads(whole.read_text())
+    change(document["results"])
+    broken = log.with_name("broken.json")
+    broken.write_text(json.dumps(document))
+    for pair in ((whole, broken), (broken, whole)):
+        code, _, err = gpuplan("diff", *pair)
+        assert code == 3 and "broken.json: it is not as gpuplan bill writes it: " in err
+        assert said in err
+
+
+@pytest.mark.parametrize(
     "words", [(), ("--idle", "spread"), ("--by", "type"), ("--by", "group,type")]
 )
 def test_two_bills_change_as_two_months_of_one_bill_do(gpuplan, log, words):

@@ -246,6 +246,19 @@ def test_utilization_counts_no_work_that_is_not_done(gpuplan, busy, name):
     assert row["utilization"] == pytest.approx(row["gpu_h"] / row["paid_gpu_h"], rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("days", "words", "said"),
+    [
+        (20_000, (), "it takes 480,000 hours, at most 200,000 can be"),
+        (60, ("--set", "tick_s=1s"), "5,185,000 updates of the quota; expected at most 5,000,000"),
+    ],
+)
+def test_a_replay_over_decades_or_of_many_ticks_is_refused(gpuplan, tmp_path, days, words, said):
+    log = write_trace(tmp_path / "t.parquet", [0, days * 86_400], [1_000, 1_000], [1.0, 1.0])
+    code, _, err = gpuplan("simulate", log, "--policy", "gfs", "--cluster", "2x4", *words)
+    assert code == 2 and said in " ".join(err.split()) and "next: " in err
+
+
 @pytest.mark.parametrize("policy", ["gfs", "fifo", "gavel"])
 def test_more_gpus_than_a_cluster_can_have_are_refused(gpuplan, tmp_path, policy):
     trace = write_trace(tmp_path / "t.parquet", [0, 10], [100, 100], [1e7, 1e7])

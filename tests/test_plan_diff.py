@@ -69,6 +69,14 @@ def test_what_is_no_plan_is_refused(gpuplan, plans):
     broken.write_text("[plan]\nform = 9\n")
     code, _, err = gpuplan("diff", plans / "old.toml", broken)
     assert code == 3 and "broken.toml:2: plan.form: found 9" in err
+    made = plans / "made.json"
+    assert gpuplan("plan", plans / "old.parquet", *BOTH, "-q", "-o", made)[0] == 0
+    for inputs in ([1], [{"path": "old.parquet"}]):
+        document = json.loads(made.read_text()) | {"inputs": inputs}
+        broken = plans / "broken.json"
+        broken.write_text(json.dumps(document))
+        code, _, err = gpuplan("diff", made, broken)
+        assert code == 3 and "broken.json: it is not as gpuplan plan writes it: " in err
     other = plans / "other.json"
     assert gpuplan("size", plans / "old.parquet", *BOTH, "-o", other)[0] == 0
     code, _, err = gpuplan("diff", plans / "old.toml", other)

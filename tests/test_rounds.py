@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support_rounds import best_widths, drawn, run_twin
 
 from gpuplan.simkit.rounds.allocate import allocate
+from gpuplan.simkit.rounds.decisions import Allocation, RoundsCluster, run_decisions
 from gpuplan.simkit.rounds.equal import equal_shares, widest_usable
 from gpuplan.simkit.rounds.pollux import PolluxRules, best_size, efficiency_of, pollux_shares
 from gpuplan.simkit.rounds.simulator import RoundsJobs, RoundsPolicy, run_rounds
@@ -119,6 +120,29 @@ def test_equal_share_by_hand():
     assert run.starts.tolist() == [3, 1]
     assert (run.held_us / 1e6).tolist() == [60 * 4 + 120 * 2 + 55 * 4, 240.0]
     assert run.time_us.tolist() == [0, 235_000_000] and run.gpus.tolist() == [4, 0]
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("pause_s", [0.0, 25.0, 90.0])
+def test_rounds_without_a_change_are_passed_as_one_by_one(pause_s):
+    """To the last bit: jobs of weeks and of several epochs, some of which come meanwhile."""
+    rng = np.random.default_rng(5)
+    submit = np.sort(rng.integers(0, 300_000, 12)).tolist()
+    work = rng.uniform(1e3, 2e6, 12).tolist()
+    jobs = one_class(submit, work, pause_s=pause_s, alpha=0.7, epochs=3)
+    factor = rng.uniform(0.3, 1.0, 12)
+
+    def played(more_rounds):
+        def decide(view):
+            width = 1 + view.running % 3
+            width[np.cumsum(width) > 15] = 0  # the last ones wait
+            return Allocation(width, factor=factor[view.running], more_rounds=more_rounds)
+
+        return run_decisions(jobs, RoundsCluster((15,), (0,), 60.0), decide)
+
+    each, passed = played(0), played(1 << 40)
+    for name in ("start_us", "finish_us", "waited_us", "held_us", "starts", "time_us", "gpus"):
+        assert getattr(each, name).tolist() == getattr(passed, name).tolist()
 
 
 @pytest.mark.kernels

@@ -495,6 +495,16 @@ def test_a_file_of_functions_that_is_too_deep_is_refused(tmp_path):
         read_functions(path)
 
 
+@pytest.mark.parametrize("key", ["slo_s", "capacity_rps", "memory_gb", "work"])
+def test_a_number_of_hundreds_of_digits_is_refused(tmp_path, key):
+    path = tmp_path / "functions.toml"
+    fields = {"name": '"a"', "profile": '"p"', "request": 0.5, "batch": 1, "slo_s": 1}
+    path.write_text("[[functions]]\n" + "\n".join(
+        f"{name} = {value}" for name, value in (fields | {key: "9" * 400}).items()))  # fmt: skip
+    with pytest.raises(InputError, match=f"function a: {key} is 999"):
+        read_functions(path)
+
+
 def test_fewer_gpus_that_miss_the_slo_are_no_success(gpuplan, functions):
     """At 60 times what one instance takes, nothing keeps up; on whole GPUs more requests do."""
     words = ("share", "--functions", functions, "--policy", "dilu", "--no-frontier")

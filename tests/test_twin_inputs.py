@@ -444,6 +444,10 @@ def test_a_site_may_have_so_many_nodes_and_no_more():
         ({"ElapsedRaw": "999999999"}, "of a run over 20 years"),
         ({"ElapsedRaw": "99999999999"}, "that cannot be read"),
         ({"Eligible": "9999-12-31T00:00:00"}, "after 2200"),
+        (
+            dict.fromkeys(("Submit", "Eligible", "Start", "End"), "1970-01-02T03:00:00"),
+            "submitted over 10 years from the others",
+        ),
         ({"Start": "9999-12-31T00:00:00", "End": "9999-12-31T23:59:59"}, "that cannot be read"),
         ({"NNodes": "2000000"}, "of more than a million GPUs"),
         ({"NNodes": "9223372036854775807"}, "that cannot be read"),

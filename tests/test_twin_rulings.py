@@ -127,6 +127,19 @@ def test_ticks_count_from_the_first_arrival_not_from_an_event_before():
     assert starts(site, jobs, **settings) == {1: 7, 2: 105, 4: 107, 3: 117}
 
 
+@pytest.mark.parametrize("half_life", [0, 5_000])
+def test_ticks_of_an_empty_site_change_nothing_but_usage(half_life):
+    """Two weeks without a job: v has run long before, u just now, so v goes first, then w."""
+    settings = {"order": "multifactor", "w_fairshare": 1000, "w_age": 10, "calc_period": 300,
+                "half_life": half_life, "backfill": "slurm"}  # fmt: skip
+    fortnight = 14 * 86_400
+    jobs = [J(1, 7, 1, 1, 9_000, 9_000, "v"), J(2, fortnight, 1, 1, 700, 700, "u")]
+    jobs += [J(i, fortnight + 10 * i, 1, 1, 700, 700, user)
+             for i, user in enumerate(("u", "v", "w", "u", "v"), 3)]  # fmt: skip
+    order = starts(one_node(1), jobs, **settings)
+    assert order[1] == 7 and order[2] == fortnight and len(set(order.values())) == len(jobs)
+
+
 def test_a_refusal_names_the_shape_first_then_slurms_order():
     assocs = (SiteAssociation("a", grp_gpus=1),)
     qos = (SiteQos("normal", user_gpus=1, grp_gpus=1, job_gpus=1, max_wall=10),)

@@ -13,9 +13,9 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
+from gpuplan.analysis.base.far_times import IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.schema import RUN_FIELDS
-from gpuplan.analysis.kubernetes.far_times import IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.kubernetes.job import Attempt, KubeJob
 from gpuplan.analysis.reading.batch import ROW, Batch, Refused, Rows
 from gpuplan.analysis.reading.records import ROWS_PER_BATCH, Cell, plain

@@ -15,11 +15,11 @@ import msgspec
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.far_times import FAR, IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.reject_limit import DEFAULT_LIMIT
 from gpuplan.analysis.kubernetes.collection import located
-from gpuplan.analysis.kubernetes.far_times import FAR, IMPOSSIBLE, OtherTimes
 from gpuplan.analysis.kubernetes.heads import head_of, is_of_kueue
 from gpuplan.analysis.kubernetes.jobs import shown_time
 from gpuplan.analysis.kubernetes.objects import (

@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.far_times import IMPOSSIBLE_S, OtherTimes
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.ingest.kept_logs import always_shown_notes, opened_log
@@ -371,7 +372,13 @@ def _usable(read: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, int]]:
         if bad:
             counts[why] = bad
             read = read.filter(~is_broken)
-    read = read.with_columns(
+    near, others = read, OtherTimes.of_seconds(read["submit"])
+    if others.begin is not None and others.end is not None:
+        begin, end = others.begin - IMPOSSIBLE_S, others.end + IMPOSSIBLE_S
+        near = read.filter(pl.col("submit").is_between(begin, end))
+    if near.height < read.height:
+        counts["submitted over 10 years from the others"] = read.height - near.height
+    read = near.with_columns(
         limit_s=pl.col("limit_s").clip(upper_bound=LONGEST_S),
         billing=pl.when(pl.col("billing") < MOST_BILLING).then("billing"),
     )

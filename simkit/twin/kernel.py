@@ -16,7 +16,7 @@ from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.heap import insert, new_heap, pop
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.twin.backfill import NONE, SLURM, Searches, new_searches, plan_pass
-from gpuplan.simkit.twin.priority import queue_up, set_factors, tick
+from gpuplan.simkit.twin.priority import decay, queue_up, set_factors, tick
 from gpuplan.simkit.twin.profile import FAR, FreeProfile, new_profile
 from gpuplan.simkit.twin.refusals import CANCELLED, ELSEWHERE, UNSTARTED
 from gpuplan.simkit.twin.state import (
@@ -264,6 +264,15 @@ def run(
             time = min(time, max(next_bf, now))
         if tests_all:
             time = min(time, last_full + rules.sched_interval)
+        is_empty = state.active_size[0] == 0 and state.count[QUEUED] == 0
+        if is_empty and next_tick < time < FAR and pinned[0] == 0 and state.followers[0] == 0:
+            while next_tick < time:  # ticks that change nothing but usage
+                decay(tree, rules, next_tick - last_tick)
+                last_tick = next_tick
+                next_tick += rules.calc_period
+            if rules.w_fairshare != 0.0:
+                set_factors(tree, rules.fairshare, rules.dampening)
+            changed = True
         now = min(time, next_tick)
         event = False
 

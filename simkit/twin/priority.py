@@ -311,15 +311,21 @@ def sort_queue(state: Any, jobs: Any, room: Any) -> None:
 
 
 @borrowing_helper
+def decay(tree: Any, rules: Any, time: int) -> None:
+    """Let usage decay for some seconds."""
+    if rules.half_life > 0 and time > 0:
+        factor = 0.5 ** (time / rules.half_life)
+        for k in range(tree.usage.size):
+            tree.usage[k] *= factor
+
+
+@borrowing_helper
 def tick(state: Any, jobs: Any, tree: Any, rules: Any, last: int, now: int, room: Any) -> None:
     """Let usage decay, charge what ran since the last tick, and renew all priorities.
 
     ``room`` is a buffer of one value per job.
     """
-    if rules.half_life > 0 and now > last:
-        factor = 0.5 ** ((now - last) / rules.half_life)
-        for k in range(tree.usage.size):
-            tree.usage[k] *= factor
+    decay(tree, rules, now - last)
     kept = 0
     for i in range(state.active_size[0]):
         j = state.active[i]

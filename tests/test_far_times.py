@@ -6,8 +6,8 @@ import pytest
 from support_kueue import BEGIN, teams, workload, write_list
 
 from gpuplan.analysis.base.errors import InputError
+from gpuplan.analysis.base.far_times import YEAR_S, OtherTimes
 from gpuplan.analysis.ingest.ingest import ingest
-from gpuplan.analysis.kubernetes.far_times import YEAR_S, OtherTimes
 from gpuplan.analysis.quota.workloads import CANNOT_BE_USED, read_kueue_log
 
 YEAR = int(YEAR_S)

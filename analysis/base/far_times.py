@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
 
 YEAR_S = 365.25 * 86_400
 FAR_S, IMPOSSIBLE_S = YEAR_S, 10 * YEAR_S
@@ -39,6 +43,15 @@ class OtherTimes:
             return cls()
         left_out = -(-len(firsts) // 100)
         return cls(sorted(firsts)[left_out], sorted(lasts)[-1 - left_out])
+
+    @classmethod
+    def of_seconds(cls, times: pl.Series) -> OtherTimes:
+        """Return the times of the jobs of a log that each have one, in seconds after 1970."""
+        ordered = times.drop_nulls().sort()
+        if ordered.len() < FEWEST:
+            return cls()
+        left_out = -(-ordered.len() // 100)
+        return cls(float(ordered[left_out]), float(ordered[-1 - left_out]))
 
     def is_far(self, span: Span) -> bool:
         """Return whether a job is over a year from the others: it may be right."""
