@@ -300,6 +300,8 @@ def results() -> dict[str, bytes]:
             ("pareto", ("--no-replay",)),
             ("sweep", ("--resamples", "0", "--threshold", "60,600")),
             ("simulate", ("--policy", "fifo")),
+            ("bill", ("--price", "1.29")),
+            ("plan", ("--commit", "0.9", "--on-demand", "1.9", "--holdout", "0%")),
         )
         for seed in "12"
     }

@@ -38,6 +38,9 @@ USES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("characterize1.json", ("diff", "characterize1.json", "characterize2.json")),
     ("pareto2.json", ("diff", "pareto1.json", "pareto2.json", "--fail-if", "jobs > +10%")),
     ("sweep2.json", ("diff", "sweep1.json", "sweep2.json", "--junit", "junit.xml")),
+    ("bill1.json", ("diff", "bill1.json", "bill2.json")),
+    ("bill2.json", ("diff", "bill1.json", "bill2.json", "--fail-if", "usd > +10%")),
+    ("plan2.json", ("diff", "plan1.json", "plan2.json", "-o", "out.md")),
     ("simulate2.json", ("diff", "simulate1.json", "simulate2.json", "-o", "out.md")),
 )  # fmt: skip
 """A file, and a command line that reads it."""

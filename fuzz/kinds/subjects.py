@@ -79,6 +79,25 @@ SMI, WANDB = sorted(set(metric_files()) - {"sacct.txt", "dcgm.json", "book.toml"
 SPOT = ("duration_s < 3600", "true", "false", "num_gpus <= 1", "user = 'ada'", "x", "num_gpus +")
 
 
+QUEUE = b"""JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|SUBMIT_TIME|START_TIME|TIME|TIME_LIMIT|NODES\
+|TRES_PER_NODE|PRIORITY|REASON|NODELIST
+6|ana|nlp|a100|normal|RUNNING|2026-03-06T01:34:55|2026-03-06T01:34:55|1:00|1:00:00|1\
+|gres/gpu:1|5|None|a01
+7|bo|vision|h100|normal|RUNNING|2026-03-06T01:30:55|2026-03-06T01:34:55|1:00|1-00:00:00|2\
+|gres/gpu:4|5|None|h[01-02]
+12_[0-3%2]|ana|nlp|a100|normal|PENDING|2026-03-06T01:34:55|N/A|0:00|UNLIMITED|1\
+|gres/gpu:1|5|Priority|
+"""
+QUEUE_OBJECTS = (
+    b'{"last_update": {"set": true, "number": 1772768155}, "jobs": [{"job_id": 5, "job_state": '
+    b'["PENDING"], "partition": "a100", "user_name": "ana", "account": "vision", "qos": "normal", '
+    b'"submit_time": {"number": 1772768095}, "node_count": 1, "time_limit": {"number": 60}, '
+    b'"tres_req_str": "gres/gpu=1"}, {"job_id": 6, "job_state": ["RUNNING"], "partition": "h100", '
+    b'"start_time": 1772768095, "submit_time": 1772768000, "node_count": 1, "nodes": "h01", '
+    b'"tres_alloc_str": "gres/gpu=8", "array_job_id": 4, "array_task_id": 2}]}'
+)
+
+
 @cache
 def site_files() -> dict[str, bytes]:
     """Return the documents of a small site, its log, and the settings calibrated on it."""
@@ -91,6 +110,7 @@ def site_files() -> dict[str, bytes]:
         b"%d %d 10 60 %d -1 -1 4 100 -1 1 %d 2 -1 -1 8 -1 -1\n" % (i, 9 * i, 1 + i % 4, i % 3)
         for i in range(1, 30)
     )
+    found["queue.txt"], found["queue.json"] = QUEUE, QUEUE_OBJECTS
     line = ("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf", *DUMPS, "-o", "twin.toml")
     found["twin.toml"] = said_by(*line, files=found, output="twin.toml")
     return found
@@ -124,6 +144,7 @@ def files_of_types() -> dict[str, bytes]:
     return {**files, "typed.parquet": stream.getvalue(), "rates.csv": rates}
 
 
+ETA = ("eta", "sacct.txt", "--twin", "twin.toml", "--gpus", "4", "--limit", "2h", "--queue")
 WHATIF = ("whatif", "sacct.txt", "--twin", "twin.toml")
 CALIBRATE = ("calibrate", "sacct.txt", "--slurm-conf", "slurm.conf")
 GROUPS = ("account", "user", "partition", "qos", "size", "x")
@@ -141,6 +162,7 @@ SUBJECTS = {
             (*WHATIF, "--slurm-conf", "slurm.new.conf"), (*WHATIF, "--add-nodes", "1"),
             (*WHATIF, "--validate", "2026-03-03", "--before", "slurm.conf", "--after",
              "slurm.new.conf"),
+            (*ETA, "queue.txt"), (*ETA, "queue.json"),
             ("ingest", "sacct.txt", "--twin", "-o", "out.parquet"),
             ("compare", "sacct.txt", "--policy", "twin", "--policy", "easy", "--site", "twin.toml"),
         ),
@@ -157,7 +179,8 @@ SUBJECTS = {
             "--validate": ("2026-03-03", *TIMES), "--time-zone": ("UTC", "America/New_York", "x"),
         },
         ("sacct.txt", "twin.toml", "slurm.conf", "slurm.new.conf", "nodes.conf", "qos.txt",
-         "assoc.txt", "events.txt", "nodes.txt", "parts.txt", "sshare.txt", "log.swf"),
+         "assoc.txt", "events.txt", "nodes.txt", "parts.txt", "sshare.txt", "log.swf",
+         "queue.txt", "queue.json"),
         site_files,
     ),
     "lending": Subject(
