@@ -157,7 +157,7 @@ def _cells_of_type(
     """Return the cells of the runs of one type."""
     pools, prices = book.pools_of(name), book.prices_of(name)
     sources: tuple[PaidPool | DatedPrice, ...] = (*pools, *prices)
-    begins = _stretches(edges_us, pools, prices)
+    begins = _without_idle_edges(_stretches(edges_us, pools, prices), runs, pools)
     period_of = np.searchsorted(edges_us, begins[:-1], side="right") - 1
     open_at = [[p for p in pools if p.is_paid_at(at)] for at in begins[:-1].tolist()]
     levels = _in_use(runs, begins, [pools[0].gpus if pools else 0 for pools in open_at])
@@ -218,6 +218,20 @@ def _stretches(
     dates += [price.from_us for price in prices]
     inside = [at for at in dates if edges_us[0] < at < edges_us[-1]]
     return distinct(np.concatenate([edges_us, np.array(inside, np.int64)]))
+
+
+def _without_idle_edges(begins: IntArray, runs: HeldRuns, pools: Sequence[PaidPool]) -> IntArray:
+    """Return edges without those between two stretches in which nothing is used or paid for."""
+    start = np.concatenate([runs.start_us, [pool.from_us for pool in pools]]).astype(np.int64)
+    end = np.concatenate([runs.end_us, [pool.until_us for pool in pools]]).astype(np.int64)
+    start, end = (np.clip(edge, begins[0], begins[-1]) for edge in (start, end))
+    lasts = end > start
+    change = np.zeros(begins.size, np.int64)
+    np.add.at(change, np.searchsorted(begins, start[lasts], side="right") - 1, 1)
+    np.add.at(change, np.searchsorted(begins, end[lasts], side="left"), -1)
+    is_used = np.cumsum(change)[:-1] > 0
+    kept = np.concatenate([[True], is_used[:-1] | is_used[1:], [True]])
+    return begins[kept]
 
 
 @dataclass(frozen=True, slots=True)
