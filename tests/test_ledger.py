@@ -247,3 +247,27 @@ def test_a_change_of_prices_alone_is_price():
 
 def test_an_empty_book_has_no_types():
     assert Contracts().gpu_types == ()
+
+
+def test_a_century_of_days_costs_what_its_few_days_of_use_do():
+    """Edges between days without use or pools are left out; the cells of the others stay."""
+    century = 36_525 * 24
+    rows = [
+        (5, 6, 3, 0, 0),
+        (century // 2, century // 2 + 30, 2, 1, 0),
+        (century - 1, century, 1, 2, 0),
+    ]
+    book = book_of(
+        PaidPool(OWNED, "A100", 1, Fraction(1), (century - 50) * H, (century - 20) * H),
+        DatedPrice("A100", ON_DEMAND, Fraction(2)),
+    )  # fmt: skip
+    days = np.arange(0, century + 1, 24) * H
+    found = ledger(runs_of(rows), book, days)
+    by_day = {(cell.period, cell.label, cell.market): cell.gpu_h for cell in found.cells}
+    half = century // 48
+    assert by_day == {
+        (0, 0, ON_DEMAND): 3, (half, 1, ON_DEMAND): 48 - 2 * (century // 2 - 24 * half),
+        (half + 1, 1, ON_DEMAND): 12 + 2 * (century // 2 - 24 * half),
+        (36_522, None, OWNED): 2, (36_523, None, OWNED): 24, (36_524, None, OWNED): 4,
+        (36_524, 2, ON_DEMAND): 1,
+    }  # fmt: skip

@@ -90,16 +90,25 @@ def test_jobs_that_are_moved_forever_end_with_a_message():
 
 
 @pytest.mark.parametrize(
-    "name, seed",  # Sia solves a program in each round, which takes ten times as long as the others
-    [(name, seed) for name in MIXED for seed in (2, 3) if name != "sia" or seed == 2],
+    "name, seed, more",
+    [  # Sia solves a program in each round, which takes ten times as long as the others
+        *((name, seed, {}) for name in MIXED for seed in (2, 3) if name != "sia" or seed == 2),
+        *(("las", seed, {"preemptive": False}) for seed in (2, 3)),
+        ("las", 2, {"skipping": False}),
+        ("las", 3, {"limits_s": (100.0, 1000.0, 5000.0), "estimate_error": 0.5}),
+        ("pal", 2, {"limits_gpu_s": (100.0, 7000.0, 50_000.0)}),
+        ("fifo", 3, {"preemptive": True}),
+        ("srtf", 2, {"preemptive": False}),
+        ("tiresias", 3, {"join": "random", "estimate_error": 0.5}),
+    ],
 )
-def test_rounds_in_which_nothing_can_change_are_skipped(monkeypatch, name, seed):
+def test_rounds_in_which_nothing_can_change_are_skipped(monkeypatch, name, seed, more):
     rng = np.random.default_rng(seed)
     rate = np.column_stack((np.ones(20), rng.choice([0.0, 0.4, 0.8, 1.0], 20)))
     # Busy and calm by turns: some wait, some are alone.
     submit_s = np.sort(rng.choice([0, 20_000, 45_000], 20) + rng.integers(0, 8000, 20))
     jobs = jobs_of(submit_s, rng.integers(60, 16_000, 20), rng.choice([1, 2, 4], 20), rate)
-    settings = {"cluster": SHAPE, "usd_per_gpu_h": 1.0, "state_gb": 600.0}
+    settings = {"cluster": SHAPE, "usd_per_gpu_h": 1.0, "state_gb": 600.0, **more}
     decided = []
 
     def runs(skips):

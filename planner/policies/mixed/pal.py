@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, fastest_free, mixed_policy
-from gpuplan.planner.policies.mixed.round_state import where_all_run
+from gpuplan.planner.policies.mixed.round_state import rounds_below
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
@@ -28,7 +28,12 @@ def prepare(
         order = np.argsort(queue, kind="stable")
         return fastest_free(order, state.rate, state.width, state.gpus, keeps=state.now_on)
 
-    return Decided(choose, lasts=where_all_run)
+    def until_next_limit(state: RoundState, kind: IntArray) -> int:
+        """Say that a choice lasts until a job that runs has held the next of its limits."""
+        held = (state.ran * state.width)[kind >= 0]
+        return rounds_below(limits, held, state.width[kind >= 0])
+
+    return Decided(choose, lasts=until_next_limit)
 
 
 POLICY = mixed_policy(

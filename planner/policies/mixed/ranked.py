@@ -15,7 +15,7 @@ import numpy as np
 from gpuplan.planner.policies.cluster_replay import replay_settings
 from gpuplan.planner.policies.cluster_settings import SCHEDULERS
 from gpuplan.planner.policies.mixed.mixed_policy import ROUNDS, Decided, fastest_free, simulate
-from gpuplan.planner.policies.mixed.round_state import always, where_all_run, where_all_run_fastest
+from gpuplan.planner.policies.mixed.round_state import always, rounds_below, where_all_run_fastest
 from gpuplan.planner.policies.policy import Policy
 
 if TYPE_CHECKING:
@@ -54,9 +54,14 @@ def prepare(
             first, state.rate, state.width, state.gpus, keeps=state.now_on, skipping=skipping
         )
 
-    if name == "fifo" and not preemptive:
-        return Decided(choose, lasts=always)
-    return Decided(choose, lasts=where_all_run_fastest if preemptive else where_all_run)
+    def until_next_limit(state: RoundState, kind: IntArray) -> int:
+        """Say that a choice lasts until a job that runs has run for the next of its limits."""
+        return rounds_below(limits, state.ran[kind >= 0])
+
+    # The order of jobs that wait is set, and that of jobs that run only under `srtf`.
+    if preemptive and name == "srtf":
+        return Decided(choose, lasts=where_all_run_fastest)
+    return Decided(choose, lasts=until_next_limit if preemptive and name == "las" else always)
 
 
 def _rank(name: str, state: RoundState, limits: FloatArray) -> FloatArray:

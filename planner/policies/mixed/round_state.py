@@ -90,6 +90,20 @@ def always(_state: RoundState, _kind: IntArray) -> int:
     return FOREVER
 
 
+def rounds_below(limits: FloatArray, held: IntArray, per_round: IntArray | int = 1) -> int:
+    """Return in how many more rounds no job reaches the next of some limits.
+
+    Args:
+        limits: ascending.
+        held: what each job held before this round; shape (m,).
+        per_round: what it holds in a round; shape (m,), or of all jobs.
+    """
+    ahead = limits[None, :] - held[:, None]
+    each = np.broadcast_to(per_round, held.shape)[:, None]
+    rounds = np.ceil(np.where(ahead > 0, ahead / each, np.inf)).min(initial=np.inf)
+    return int(min(rounds - 1, FOREVER))
+
+
 def where_all_run(_state: RoundState, kind: IntArray) -> int:
     """Say that a choice lasts where no job waits, and jobs that run keep their types."""
     return FOREVER if (kind >= 0).all() else 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuplan.planner.policies.mixed.mixed_policy import Decided, fastest_free, mixed_policy
-from gpuplan.planner.policies.mixed.round_state import where_all_run
+from gpuplan.planner.policies.mixed.round_state import always
 from gpuplan.planner.runs.settings import Setting
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ def prepare(
         order = np.argsort(service[np.arange(running.size), on], kind="stable")
         return fastest_free(order, rate, width, gpus, keeps=on)
 
-    return Decided(choose, lasts=where_all_run)
+    # Work left falls for the jobs that run alone: none that waits gets ahead of them.
+    return Decided(choose, lasts=always)
 
 
 POLICY = mixed_policy(
