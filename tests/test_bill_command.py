@@ -247,6 +247,9 @@ def test_jobs_without_a_type_are_of_type_unknown(gpuplan, tmp_path):
         (("--by", "group,group"), "expected one column or two different ones"),
         (("--by", "submit_time"), "submit_time is measured of each job, and no label"),
         (("--months", "2024-03,2024-03"), "expected one month or two different ones"),
+        (("--from", "0001-01-01"), "--from and --to: a period of 2,023 years"),
+        (("--to", "9999-12-31"), "--to 9999-12-31: expected a time of the years 1 to 9799"),
+        (("--as-of", "9999-12-31"), "--as-of 9999-12-31: expected a time of the years 1 to 9799"),
     ],
 )
 def test_splits_and_months_that_are_none(gpuplan, two_groups, words, said):
@@ -459,6 +462,12 @@ def test_what_cannot_be_billed_is_said(gpuplan, tmp_path, two_groups):
     assert "above 0" in answer(gpuplan, two_groups, "--price", "no", code=2)
     at_once = write_trace(tmp_path / "once.parquet", [0], [0.0])
     assert "no time passes" in answer(gpuplan, at_once, "--price", "1", code=3)
+    apart = write_trace(tmp_path / "apart.parquet", [0, 40_000], [HOUR, HOUR])
+    for words in (("bill", "--scale-interarrival", "1e6"), ("bill", "--scale-interarrival", "1e5"),
+                  ("forecast", "--spend", "--scale-interarrival", "1e5")):  # fmt: skip
+        command, *more = words
+        code, _, err = gpuplan(command, apart, "--price", "1", *more)
+        assert code == 3 and "its jobs span" in err and "at most a century" in err
     with pytest.raises(InputError, match="nothing to bill"):
         billed_runs(in_memory(frame([0.0], duration_s=[None], num_gpus=[1.0])), ("group",))
     with pytest.raises(ValueError, match="total of these parts"):

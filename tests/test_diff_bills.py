@@ -84,8 +84,13 @@ def months(gpuplan, log, *words):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda results: results.update(begin="x"), "Invalid RFC3339 encoded datetime - at `$.beg"),
-        (lambda results: results.update(begin=results["end"]), "an end that is no later than its"),
+        (lambda results: results.update(begin="x"), "Invalid isoformat string: 'x'"),
+        (
+            lambda results: results.update(begin=results["begin"].lower()),
+            "Invalid isoformat string",
+        ),
+        (lambda results: results.pop("by"), "missing required field `by`"),
+        (lambda results: results.update(begin=results["end"]), "an end that is no later"),
         (lambda results: results.pop("months"), "missing required field `months`"),
         (lambda results: results.update(months=[]), "at `$.months`"),
         (lambda results: results["months"].__setitem__(0, [1]), "at `$.months[0]`"),

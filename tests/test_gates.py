@@ -215,6 +215,12 @@ def test_the_unit_of_a_study_may_be_left_out_too():
     assert (gate.path, gate.tripped) == ("day_h.jobs", True)
 
 
+def test_a_limit_beyond_all_numbers_in_the_unit_of_its_field_is_no_limit():
+    (gate,) = check_all({"waits": {"p95_wait_s": 5.0}}, ["waits.p95_wait_s < 1e308d"])
+    assert gate.limit is None and gate.value is None
+    assert gate.detail == "waits.p95_wait_s is a duration, and 1e+308 d is too large"
+
+
 @pytest.mark.parametrize("condition", ["jobs > 1e999", "jobs > $-", "jobs > $+$5"])
 def test_an_amount_must_be_a_finite_number(condition):
     with pytest.raises(UsageError, match=r"^--fail-if"):

@@ -69,6 +69,11 @@ def test_what_is_no_plan_is_refused(gpuplan, plans):
     broken.write_text("[plan]\nform = 9\n")
     code, _, err = gpuplan("diff", plans / "old.toml", broken)
     assert code == 3 and "broken.toml:2: plan.form: found 9" in err
+    whole = (plans / "old.toml").read_text()
+    assert "[plan]\n" in whole
+    broken.write_text(whole.replace("[plan]\n", '[plan]\n"x` - at `$.a.b" = 1\n', 1))
+    code, _, err = gpuplan("diff", plans / "old.toml", broken)
+    assert code == 3 and "unknown key" in err
     made = plans / "made.json"
     assert gpuplan("plan", plans / "old.parquet", *BOTH, "-q", "-o", made)[0] == 0
     for inputs in ([1], [{"path": "old.parquet"}]):

@@ -256,3 +256,21 @@ def test_a_broken_line_is_told_beside_a_value_that_is_nested_too_deeply(gpuplan,
     path.write_text(f"[workload]\nlog = x\nscale_interarrival = {deep}\n")
     code, out, err = gpuplan("run", path)
     assert (code, out) == (3, "") and "s.toml:2: not TOML" in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (f"log = x\nscale_interarrival = {'9' * 5000}\n", "s.toml:2: not TOML"),
+        (f"log = 'x'\nscale_interarrival = 0x{'f' * 5000}\n", "an integer of more than 1,024 bits"),
+    ],
+)
+def test_integers_that_python_cannot_write_are_refused(gpuplan, tmp_path, lines, said):
+    path = tmp_path / "s.toml"
+    path.write_text(f"[workload]\n{lines}")
+    code, out, err = gpuplan("run", path)
+    assert (code, out) == (3, "") and said in " ".join(err.split())
+    words = ("run", path, "--set", f"title=0x{'f' * 5000}")
+    path.write_text("[workload]\nlog = 'x'\n")
+    code, _, err = gpuplan(*words)
+    assert code == 2 and "more than 1,024 bits" in " ".join(err.split())

@@ -60,13 +60,20 @@ def shown_names(kind: Any) -> tuple[tuple[str, bool], ...]:
 
 
 DEEPEST = 50
+MOST_BITS = 1024
 """Levels that JSON and TOML may have; a scenario has five, and gpuplan writes about ten."""
 
 
-def check_depth(document: Any) -> None:
-    """Raise ValueError where dicts and lists are nested deeper than `DEEPEST`."""
+def check_plain(document: Any) -> None:
+    """Raise ValueError where dicts and lists are nested deeper than `DEEPEST`.
+
+    Also for an integer of more than `MOST_BITS`: Python reads one in hexadecimal, but cannot write
+    it in decimals.
+    """
     level = [document]
     for _ in range(DEEPEST):
+        if any(isinstance(value, int) and value.bit_length() > MOST_BITS for value in level):
+            raise ValueError(f"an integer of more than {MOST_BITS:,} bits")
         level = [
             inner
             for value in level

@@ -16,7 +16,7 @@ WORDS = {
     "int": "a whole number", "float": "a number", "str": "text", "object": "a table",
     "array": "a list", "bool | str": "yes or no",
 }  # fmt: skip
-MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
+MESSAGE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 
 
 T = TypeVar("T", bound=msgspec.Struct)

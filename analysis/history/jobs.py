@@ -193,7 +193,7 @@ class JobArrays:
         """Return the period, or the first submission and the last end of a run."""
         if self.period is not None:
             return self.period
-        ends = (self.runs(part).end_us.max(initial=0) for part in chunks(self.jobs))
+        ends = (self.runs(part).end_us.max(initial=self.submit_us[0]) for part in chunks(self.jobs))
         return int(self.submit_us[0]), int(max(ends))
 
     def window_us(self) -> PeriodUs:

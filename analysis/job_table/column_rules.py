@@ -95,10 +95,10 @@ COLUMN_RULES: dict[str, ColumnRule] = {
     "num_workers": ColumnRule(_WHOLE, _count("num_workers")),
     "attempts": ColumnRule(_WHOLE, _count("attempts")),
     "submit_time": ColumnRule(
-        "a submission time in every row, of the years 1 to 9999",
+        "a submission time in every row, of the years 1 to 9799",
         (
             Fault("missing", "a time", pl.col("submit_time").is_null()),
-            Fault("out_of_range", "a time of the years 1 to 9999", _TIME),
+            Fault("out_of_range", "a time of the years 1 to 9799", _TIME),
         ),
     ),
 }

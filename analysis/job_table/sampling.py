@@ -86,13 +86,13 @@ def scale_arrivals(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
     """Return jobs with every gap between submissions times a factor; the first one stays.
 
     Raises:
-        UsageError: the last submission would be past the year 9999.
+        UsageError: the last submission would be past the year 9799.
     """
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
     span = float(submit[-1] - submit[0])
     if float(submit[0]) + span * factor > LAST_INSTANT_US:
         raise UsageError(
-            f"--scale-interarrival {factor:g} moves the last submission past the year 9999"
+            f"--scale-interarrival {factor:g} moves the last submission past the year 9799"
         )
     gap = np.rint((submit - submit[0]) * factor)
     moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))

@@ -159,8 +159,10 @@ MAX_GPUS = 1e7
 
 
 FIRST_SUBMIT = datetime(1, 1, 2, tzinfo=UTC)
-LAST_SUBMIT = datetime(9999, 12, 31, tzinfo=UTC)
-"""Submissions lie between, a day within the calendar: every time zone can write them."""
+LAST_SUBMIT = datetime(9799, 12, 31, tzinfo=UTC)
+"""Submissions lie between, a day after the begin of the calendar and two centuries before its end:
+every time zone can write them, and when their jobs end.
+"""
 LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * MICROS
 
 LEAST_SHARE = 1e-6

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.plain import DEEPEST, check_depth
+from gpuplan.analysis.base.plain import DEEPEST, check_plain
 from gpuplan.analysis.storage.files import read_small
 
 Keys = tuple[str, ...]
@@ -74,7 +74,7 @@ def parse_toml(
     try:
         text = written.decode("utf-8-sig").replace("\r\n", "\n")
         data = _parsed(text, parse_float)
-        check_depth(data)
+        check_plain(data)
     except UnicodeDecodeError as error:
         raise InputError(
             path, f"byte {error.start} is not UTF-8", expected=expected or "TOML", hint=hint
@@ -197,7 +197,7 @@ def _keys_set(statement: str) -> list[Keys]:
     """Return the path of every key that a statement sets; empty if it is not TOML."""
     try:
         return list(paths_in(tomllib.loads(statement))) if statement.strip() else []
-    except (tomllib.TOMLDecodeError, RecursionError):  # nested deeper than Python follows
+    except (ValueError, RecursionError):  # nested deeper than Python follows, or a long integer
         return []
 
 

@@ -75,6 +75,8 @@ def _check(model: WorkloadModel) -> None:
         rising = np.diff(curve.levels) > 0
         if len(curve.levels) != len(curve.values_s) or not rising.all() or curve.step_s <= 0:
             raise ValueError("a curve is not a quantile function")
+        if not min(curve.values_s) > -curve.step_s or not curve.cap_s > -curve.step_s:
+            raise ValueError("a curve has values below 0")
     hours = model.arrivals.hours
     if hours is not None and not (0 < hours.busy <= 1 and hours.mean > 0 <= hours.dispersion):
         raise ValueError("the hourly counts are none")

@@ -10,6 +10,7 @@ from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.base.time_units import as_utc, written_utc
 from gpuplan.analysis.job_table.log_options import LogOptions
+from gpuplan.analysis.job_table.schema import LAST_SUBMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,12 @@ class Selection:
         for name in ("since", "until", "period_from", "period_to", "as_of"):
             if (time := getattr(self, name)) is not None:
                 object.__setattr__(self, name, as_utc(time))
+                if as_utc(time) > LAST_SUBMIT:
+                    option = name.removeprefix("period_").replace("_", "-")
+                    raise UsageError(
+                        f"--{option} {time:%Y-%m-%d}: expected a time of the years 1 to "
+                        f"{LAST_SUBMIT.year}"
+                    )
         if self.has_period and (self.scale_duration != 1 or self.scale_interarrival != 1):
             raise UsageError(
                 "--from and --to are times of the log: not with --scale-duration or "

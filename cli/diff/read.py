@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.plain import check_depth
+from gpuplan.analysis.base.plain import check_plain
 from gpuplan.analysis.storage.files import read_small
 from gpuplan.cli.diff.shapes import check_shape
 from gpuplan.cli.formats.render import JSON_SCHEMA_VERSION
@@ -100,7 +100,7 @@ def read_version(path: Path) -> Version:
             parse_float=_finite,
             parse_constant=_finite,
         )
-        check_depth(document)
+        check_plain(document)
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair cannot be shown
     except json.JSONDecodeError as error:
         raise InputError(

@@ -15,6 +15,7 @@ from gpuplan.planner.money.bill_results import BillUse
 
 MOST = 1e15
 """Dollars and GPU-hours above which a number is none of a bill."""
+FIRST_YEAR = 2
 Amount = Annotated[float, Meta(ge=-MOST, le=MOST)]
 Hours = Annotated[float, Meta(gt=0, le=MOST)]
 
@@ -27,8 +28,9 @@ class _Month(Struct):
 
 
 class _Bill(Struct):
-    begin: datetime
-    end: datetime
+    begin: str
+    end: str
+    by: str
     usd: Amount
     usd_per_month: Amount
     window_s: Hours
@@ -59,7 +61,8 @@ def check_shape(path: Path, what: str, study: Mapping[str, Any]) -> None:
             bill = msgspec.convert(results, _Bill)
             if not all(abs(amount) <= MOST for use in bill.uses for amount in (use.gpu_h, use.usd)):
                 raise ValueError(f"a use of over {MOST:g} dollars or GPU-hours")
-            if bill.begin.utcoffset() != bill.end.utcoffset() or bill.begin >= bill.end:
+            begin, end = map(datetime.fromisoformat, (bill.begin, bill.end))
+            if begin.utcoffset() != end.utcoffset() or begin >= end or end.year < FIRST_YEAR:
                 raise ValueError("an end that is no later than its begin")
     except ValueError as error:
         raise InputError(

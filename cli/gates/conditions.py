@@ -207,7 +207,12 @@ def limit_of(condition: Condition, path: str) -> float:
     if not unit or unit == kind or (unit in ("gpu", "worker") and kind == f"{unit}s"):
         return value
     if unit in SECONDS_PER and kind in SECONDS_PER:
-        return value * SECONDS_PER[unit] / SECONDS_PER[kind]
+        limit = value * SECONDS_PER[unit] / SECONDS_PER[kind]
+        if not math.isfinite(limit):
+            raise UsageError(
+                f"{path} is {KINDS.get(kind, kind)}, and {value:g} {unit} is too large"
+            )
+        return limit
     if unit == "%" and kind == "share":
         return value / 100
     wrong = {"%": "is not a share, so it has no percentage", "usd": "is not in dollars"}

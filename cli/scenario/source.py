@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuplan.analysis.base.errors import InputError, UsageError, shortened
-from gpuplan.analysis.base.plain import check_depth
+from gpuplan.analysis.base.plain import check_plain
 from gpuplan.analysis.storage.toml_source import Keys, lines, paths_in, read_toml, reason, values_in
 
 
@@ -105,7 +105,7 @@ def _loaded(text: str) -> dict[str, Any]:
         data = tomllib.loads(text)
     except RecursionError as error:
         raise ValueError(reason(error)) from error
-    check_depth(data)
+    check_plain(data)
     return data
 
 

@@ -306,7 +306,7 @@ def _markets(cells: Sequence[BillCell]) -> list[BillMarket]:
 def month_rows(bill: BilledPeriod) -> list[BillMonth]:
     """Return the months of a bill with who pays in each."""
     by_month = grouped(bill.cells, lambda cell: cell.period)
-    edges, rows = bill.months.edges_us, []
+    edges, is_partial, rows = bill.months.edges_us, bill.months.is_partial, []
     for place in bill.places:
         cells = by_month.get(place, [])
         parts = [
@@ -317,7 +317,7 @@ def month_rows(bill: BilledPeriod) -> list[BillMonth]:
             BillMonth(
                 name=bill.months.names[place],
                 hours=float(edges[place + 1] - edges[place]) / HOUR_US,
-                is_partial=bill.months.is_partial[place],
+                is_partial=is_partial[place],
                 usd=total_cents(cells) / 100,
                 idle_usd=_idle_cents(cells) / 100,
                 groups=tuple(sorted(parts, key=lambda part: (part.name == IDLE, part.name))),

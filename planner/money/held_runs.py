@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import BoolArray, FloatArray, IntArray, distinct
-from gpuplan.analysis.base.errors import InputError
-from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H, micros_of, time_of
+from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import CENTURY_S, HOUR_US, MICROS, MONTH_H, micros_of, time_of
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.characterize.load import PARTS_PER_GPU, levels_until
 from gpuplan.analysis.characterize.shares import name_codes
@@ -25,6 +25,8 @@ from gpuplan.planner.money.bill import NO_LABEL
 from gpuplan.planner.money.ledger import HeldRuns
 
 MONTH_US = round(MONTH_H * HOUR_US)
+MOST_YEARS = 100
+"""Years of a bill."""
 EXACT_MONTH_US = Fraction(MONTH_H) * HOUR_US
 
 
@@ -242,10 +244,24 @@ def paid_period(trace: Trace, runs: BilledRuns, zone: tzinfo) -> tuple[int, int]
     """Return the time in which pools are paid for: the period asked for, or whole days of the log.
 
     A log without dates is paid for in its window.
+
+    Raises:
+        InputError: the log is longer than a century.
+        UsageError: the period asked for is.
     """
-    if trace.provenance.relative_time:
-        return runs.window_us
-    return whole_days(runs.window_us, zone) if trace.period is None else trace.period
+    period_us = runs.window_us if trace.period is None else trace.period
+    years = (period_us[1] - period_us[0]) / MICROS / CENTURY_S * 100
+    if years > MOST_YEARS and trace.period is not None:
+        raise UsageError(
+            f"--from and --to: a period of {years:,.0f} years\n  next: one of at most a century"
+        )
+    if years > MOST_YEARS:
+        raise InputError(
+            trace.path, f"its jobs span {years:,.0f} years", expected="at most a century",
+            hint="leave out the times that are wrong with --since and --until",
+        )  # fmt: skip
+    is_whole = trace.period is not None or trace.provenance.relative_time
+    return period_us if is_whole else whole_days(period_us, zone)
 
 
 def whole_days(window_us: tuple[int, int], zone: tzinfo) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.typed_tables import typed_tables
-from gpuplan.analysis.prices.contracts import COMMITTED
+from gpuplan.analysis.prices.contracts import COMMITTED, MOST_GPUS
 from gpuplan.analysis.reading.source import read_unpacked
 from gpuplan.analysis.storage.toml_source import parse_toml, statements
 from gpuplan.analysis.storage.toml_text import toml_pairs
@@ -35,6 +35,7 @@ PLACE = re.compile(r"(?P<table>[a-z]+)(?:\.(?P<entry>\d+))?(?:\.(?P<key>\w+))?")
 ROUTE_NAMES = tuple(route.name for route in ROUTES)
 
 Amount = Annotated[float, Meta(ge=0, le=1e18)]
+Gpus = Annotated[float, Meta(ge=0, le=MOST_GPUS)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 
@@ -108,8 +109,8 @@ class PlanType(PlanTable, frozen=True):
     """A GPU type: its prices per GPU-hour by market, GPUs owned, cap and nodes."""
 
     name: str
-    owned: Amount = 0.0
-    cap: Amount | None = None
+    owned: Gpus = 0.0
+    cap: Gpus | None = None
     gpus_per_node: Annotated[int, Meta(ge=1, le=1 << 20)] | None = None
     commit_usd: dict[str, Amount] = {}
     on_demand_usd: Amount | None = None
@@ -129,7 +130,7 @@ class PlanCommitment(PlanTable, frozen=True):
     """
 
     gpu_type: str
-    gpus: Amount
+    gpus: Gpus
     usd_per_gpu_h: Amount
     term: str = ""
     begin: datetime | None = None
@@ -141,9 +142,9 @@ class PlanMarket(PlanTable, frozen=True):
 
     name: str
     gpu_type: str
-    gpus: Amount
-    mean_gpus: Amount
-    peak_gpus: Amount
+    gpus: Gpus
+    mean_gpus: Gpus
+    peak_gpus: Gpus
     peak_s: Amount
     usd_per_month: Amount
 

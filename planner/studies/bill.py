@@ -308,7 +308,7 @@ def _months(request: BillRequest, trace: Trace, runs: BilledRuns, zone: tzinfo) 
     if trace.provenance.relative_time:
         if request.months is not None:
             raise UsageError("--months: the log has no dates, so it has no calendar months")
-        return months_without_dates(runs.window_us)
+        return months_without_dates(paid_period(trace, runs, zone))
     months = months_of(paid_period(trace, runs, zone), zone)
     if trace.period is not None:
         return months
