@@ -231,7 +231,8 @@ def _without_idle_edges(begins: IntArray, runs: HeldRuns, pools: Sequence[PaidPo
     np.add.at(change, np.searchsorted(begins, end[lasts], side="left"), -1)
     is_used = np.cumsum(change)[:-1] > 0
     kept = np.concatenate([[True], is_used[:-1] | is_used[1:], [True]])
-    return begins[kept]
+    needed: IntArray = begins[kept]
+    return needed
 
 
 @dataclass(frozen=True, slots=True)
