@@ -52,7 +52,8 @@ def price_text(usd: float, digits: int = 4) -> str:
 
 
 def length_words(seconds: float) -> str:
-    """Return a length of time as ``2 h`` under two days, else as ``4.2 days``."""
+    """Return a length of time as ``2 h`` under two days, else as ``4.2 days`` or ``116 days``."""
     if seconds < 2 * DAY_S:
         return f"{seconds / HOUR_S:.3g} h"
-    return f"{seconds / DAY_S:.2g} days"
+    days = seconds / DAY_S
+    return f"{days:,.0f} days" if days >= 100 else f"{days:.2g} days"

@@ -12,7 +12,8 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
-from gpuplan.analysis.base.time_units import DAY_S
+from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
+from gpuplan.analysis.base.words import length_words
 from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_replay import (
     ClusterReplay,
@@ -28,7 +29,7 @@ from gpuplan.planner.runs.cluster_setting import SIZES, enough_for, shape_of
 from gpuplan.planner.runs.settings import FEWER_JOBS, Setting, SettingError
 from gpuplan.planner.runs.simulation import Simulation
 from gpuplan.simkit.cluster_shape import ClusterShape, GpuPool
-from gpuplan.simkit.time import TimeOverflow
+from gpuplan.simkit.time import MICROS, TimeOverflow
 
 if TYPE_CHECKING:
     from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
@@ -76,6 +77,8 @@ LOG = logging.getLogger("gpuplan")
 LONGEST_PAUSE_S = 30 * DAY_S
 """Of a move or a fetch, with the restart: a longer one is a mistake in its unit."""
 
+MOST_ROUNDS_OF_A_JOB = 2016
+"""Rounds of the median job above which rounds are longer by default: a week of 5 minutes."""
 MANY_DECISIONS = 1e9
 """Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
 
@@ -142,6 +145,7 @@ def simulate(
     from gpuplan.planner.policies.mixed.mixed_rounds import play
     from gpuplan.planner.policies.mixed.rated_jobs import check_fits, rated_jobs
 
+    settings, long_jobs = _in_rounds(jobs, settings)
     values, typed = settings.values, settings.typed
     shape, notes = _shape(jobs, values)
     gpu_types = shape.gpu_types or (ANY,)
@@ -171,12 +175,26 @@ def simulate(
             size={"cluster": str(shape), "gpus": shape.gpus},
             is_rescaled=True,
             measured=lambda _: {**fields_of(fairness), **decided.results()},
-            notes=(*notes, *decided.warnings(), *state),
+            notes=(*notes, *long_jobs, *decided.warnings(), *state),
             columns=partial(fairness_columns, played, gpu_types),
             timeline=partial(type_timeline, played, gpu_types),
             lines=partial(type_lines, played, gpu_types, jobs.job_id),
         ),
     )
+
+
+def _in_rounds(jobs: TraceJobs, settings: ReplaySettings) -> tuple[ReplaySettings, tuple[str, ...]]:
+    """Return settings with longer rounds where jobs take weeks and none were typed; say so."""
+    usual = float(settings.values["round_s"])
+    median_s = float(np.median(jobs.workload.service_us)) / MICROS
+    if "round_s" in settings.typed or median_s <= MOST_ROUNDS_OF_A_JOB * usual:
+        return settings, ()
+    round_s = HOUR_S * np.ceil(median_s / MOST_ROUNDS_OF_A_JOB / HOUR_S)
+    note = (
+        f"half of the jobs take {length_words(median_s)} or more, so rounds are of "
+        f"{length_words(round_s)}, not {usual:g} s; round_s sets them"
+    )
+    return replace(settings, values={**settings.values, "round_s": float(round_s)}), (note,)
 
 
 def _state_note(values: Mapping[str, Any]) -> str:
