@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gpuplan.simkit.allpass import simulator as module
 from gpuplan.simkit.allpass.parameters import SCALE_OUT_RULES, Allpass, StartUp
 from gpuplan.simkit.allpass.simulator import run_allpass
 from gpuplan.simkit.workload import Workload
@@ -258,6 +259,15 @@ def test_a_surplus_is_released_most_expensive_first():
     # One job is left at 1080: a bounded pool keeps one worker.
     bounded = run_allpass(workload, replace(rules, scaling="bounded"), np.random.default_rng(0))
     assert bounded.rentals.release_us.tolist() == [3060 * S, 1080 * S, 1080 * S, 1080 * S]
+
+
+def test_a_threshold_that_moves_for_a_century_is_refused(monkeypatch):
+    # A minute's tick moves it by less than a second: 52 million ticks are a century.
+    monkeypatch.setattr(module, "MOST_SIZE", 1 << 14)
+    rules = Allpass(gain_down_s=1e-5)
+    workload = Workload.from_seconds([0], [3e6], [1], [1e7])
+    with pytest.raises(ValueError, match="moves its threshold millions of times"):
+        run_allpass(workload, rules, np.random.default_rng(0))
 
 
 def test_a_pool_without_measure_is_refused():

@@ -20,6 +20,10 @@ from gpuplan.simkit.workload import Workload
 
 LEAST_SIZE = 1 << 12
 """Rentals and ticks that the first buffers hold, however few the jobs."""
+MOST_SIZE = 1 << 23
+"""The same of the last ones, or 8 for each job where that is more: a tick is kept where the
+threshold moves, and under a tiny gain it moves at each.
+"""
 
 
 def run_allpass(
@@ -58,6 +62,11 @@ def run_allpass(
     rentals = notes = -1
     size = max(LEAST_SIZE, 2 * workload.size)
     while notes < 0:
+        if size > max(MOST_SIZE, 8 * workload.size):
+            raise TimeOverflow(
+                "it rents workers or moves its threshold millions of times; a longer tick_s moves "
+                "it less often"
+            )
         buffers = Buffers.of(workload.size, edges.size, size)
         size *= 4  # what is run again is then a third of the whole at most
         rentals, notes = replay(
