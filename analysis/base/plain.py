@@ -60,7 +60,7 @@ def shown_names(kind: Any) -> tuple[tuple[str, bool], ...]:
 
 
 DEEPEST = 50
-MOST_BITS = 1024
+MOST_BITS = 14_000
 """Levels that JSON and TOML may have; a scenario has five, and gpuplan writes about ten."""
 
 
