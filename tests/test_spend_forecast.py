@@ -207,9 +207,9 @@ def test_a_label_that_cost_more_already_than_its_forecast_is_told(gpuplan, tmp_p
     rows = [("a", 0, MARCH, 1), ("b", 0, MARCH + 240, 2), ("a", MARCH, MARCH + 240, 20)]
     log = log_of(tmp_path / "t.parquet", *rows, ("c", MARCH, MARCH + 240, 1))
     warnings = spend_of(gpuplan, log, "--price", "1")["warnings"]
-    (told,) = [text for text in warnings if "already" in text]
-    assert f"a ${20 * 240:,}, forecast ${APRIL:,.0f}; c $240, forecast $0" in told
-    assert "b $" not in told
+    (said,) = [text for text in warnings if "already" in text]
+    assert f"a ${20 * 240:,}, forecast ${APRIL:,.0f}; c $240, forecast $0" in said
+    assert "b $" not in said
     assert not any("already" in text for text in spend_of(
         gpuplan, log, "--price", "1", "--by", "all")["warnings"])  # fmt: skip
 

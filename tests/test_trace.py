@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from support_traces import ORIGIN, frame, write
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import FIRST_SUBMIT, LAST_SUBMIT
 from gpuplan.analysis.job_table.sampling import draw_jobs
 from gpuplan.analysis.job_table.schema import (
     CANONICAL,
-    FIRST_SUBMIT,
-    LAST_SUBMIT,
     SCHEMA_VERSION,
     STATES,
     Provenance,

@@ -129,7 +129,7 @@ def test_ticks_count_from_the_first_arrival_not_from_an_event_before():
 
 @pytest.mark.parametrize("half_life", [0, 5_000])
 def test_ticks_of_an_empty_site_change_nothing_but_usage(half_life):
-    """Two weeks without a job: v has run long before, u just now, so v goes first, then w."""
+    """Two weeks without a job, after which usage decides: as the plain replay, tick by tick."""
     settings = {"order": "multifactor", "w_fairshare": 1000, "w_age": 10, "calc_period": 300,
                 "half_life": half_life, "backfill": "slurm"}  # fmt: skip
     fortnight = 14 * 86_400

@@ -41,8 +41,7 @@ class OtherTimes:
             lasts.append(last)
         if len(firsts) < FEWEST:
             return cls()
-        left_out = -(-len(firsts) // 100)
-        return cls(sorted(firsts)[left_out], sorted(lasts)[-1 - left_out])
+        return cls._between(sorted(firsts), sorted(lasts))
 
     @classmethod
     def of_seconds(cls, times: pl.Series) -> OtherTimes:
@@ -50,8 +49,15 @@ class OtherTimes:
         ordered = times.drop_nulls().sort()
         if ordered.len() < FEWEST:
             return cls()
-        left_out = -(-ordered.len() // 100)
-        return cls(float(ordered[left_out]), float(ordered[-1 - left_out]))
+        return cls._between(ordered, ordered)
+
+    @classmethod
+    def _between(
+        cls, firsts: Sequence[float] | pl.Series, lasts: Sequence[float] | pl.Series
+    ) -> OtherTimes:
+        """Return what lies between the outer hundredths of ascending times."""
+        left_out = -(-len(firsts) // 100)
+        return cls(float(firsts[left_out]), float(lasts[-1 - left_out]))
 
     def is_far(self, span: Span) -> bool:
         """Return whether a job is over a year from the others: it may be right."""

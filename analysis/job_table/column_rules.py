@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gpuplan.analysis.base.time_units import CENTURY_S
-from gpuplan.analysis.job_table.schema import FIRST_SUBMIT, LAST_SUBMIT, LEAST_SHARE, MAX_GPUS
+from gpuplan.analysis.base.time_units import CENTURY_S, FIRST_SUBMIT, LAST_SUBMIT
+from gpuplan.analysis.job_table.schema import LEAST_SHARE, MAX_GPUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ COLUMN_RULES: dict[str, ColumnRule] = {
     "num_workers": ColumnRule(_WHOLE, _count("num_workers")),
     "attempts": ColumnRule(_WHOLE, _count("attempts")),
     "submit_time": ColumnRule(
-        "a submission time in every row, of the years 1 to 9799",
+        f"a submission time in every row, of the years 1 to {LAST_SUBMIT.year}",
         (
             Fault("missing", "a time", pl.col("submit_time").is_null()),
-            Fault("out_of_range", "a time of the years 1 to 9799", _TIME),
+            Fault("out_of_range", f"a time of the years 1 to {LAST_SUBMIT.year}", _TIME),
         ),
     ),
 }

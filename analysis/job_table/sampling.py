@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import UsageError
-from gpuplan.analysis.base.time_units import CENTURY_S, MICROS
+from gpuplan.analysis.base.time_units import CENTURY_S, LAST_SUBMIT, MICROS
 from gpuplan.analysis.job_table.schema import CANONICAL, LAST_INSTANT_US, LEAST_S
 
 LOAD_COLUMNS = ("submit_time", "duration_s", "num_gpus", "state")
@@ -86,13 +86,14 @@ def scale_arrivals(jobs: pl.DataFrame, factor: float) -> pl.DataFrame:
     """Return jobs with every gap between submissions times a factor; the first one stays.
 
     Raises:
-        UsageError: the last submission would be past the year 9799.
+        UsageError: the last submission would be past that of `LAST_SUBMIT`.
     """
     submit = jobs["submit_time"].dt.epoch("us").to_numpy()
     span = float(submit[-1] - submit[0])
     if float(submit[0]) + span * factor > LAST_INSTANT_US:
         raise UsageError(
-            f"--scale-interarrival {factor:g} moves the last submission past the year 9799"
+            f"--scale-interarrival {factor:g} moves the last submission past the year "
+            f"{LAST_SUBMIT.year}"
         )
     gap = np.rint((submit - submit[0]) * factor)
     moved = pl.Series("submit_time", submit[0] + gap.astype(np.int64))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
 
-from gpuplan.analysis.base.time_units import MICROS
+from gpuplan.analysis.base.time_units import LAST_SUBMIT, MICROS
 
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan"
@@ -158,11 +157,6 @@ MAX_GPUS = 1e7
 """GPUs that a job may hold; a larger number is a unit or a column mistaken."""
 
 
-FIRST_SUBMIT = datetime(1, 1, 2, tzinfo=UTC)
-LAST_SUBMIT = datetime(9799, 12, 31, tzinfo=UTC)
-"""Submissions lie between, a day after the begin of the calendar and two centuries before its end:
-every time zone can write them, and when their jobs end.
-"""
 LAST_INSTANT_US = int(LAST_SUBMIT.timestamp()) * MICROS
 
 LEAST_SHARE = 1e-6

@@ -14,11 +14,10 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden, plain
-from gpuplan.analysis.base.time_units import DAY_S, MICROS
+from gpuplan.analysis.base.time_units import DAY_S, FIRST_SUBMIT, MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.schema import (
     CANONICAL,
-    FIRST_SUBMIT,
     LAST_INSTANT_US,
     METADATA_KEY,
     SYNTHETIC,

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
-from gpuplan.analysis.base.time_units import as_utc, written_utc
+from gpuplan.analysis.base.time_units import LAST_SUBMIT, as_utc, written_utc
 from gpuplan.analysis.job_table.log_options import LogOptions
-from gpuplan.analysis.job_table.schema import LAST_SUBMIT
 
 
 @dataclass(frozen=True, slots=True)
