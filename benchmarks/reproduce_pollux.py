@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.docs_tables import markdown
 from benchmarks.equal_gpus import CLUSTER, p95_s, table, where
 from benchmarks.t4_workloads import HORIZON_H, MOST, SHARED, shipped_jct_s, submissions, t4_workload
 from gpuplan.cli.figures.frontier import draw_scene
@@ -22,12 +23,15 @@ from gpuplan.planner.policies.rounds.replay import INTERVAL_S
 from gpuplan.planner.registry import BASELINES
 
 PAPER_POLLUX_S = 2087.8  # the authors' simulator, unmodified, on 64 GPUs of workload-1
+PAPER_POLLUX_P95_S = 5008
 PAPER_POLLUX_GPU_H = 1138
 OTHERS = {"Tiresias": (2473.65, 1265), "Optimus": (4087.06, 1273)}  # there, s and GPU-hours
 PICTURE = Path(__file__).parents[1] / "docs" / "images" / "workload-1.svg"
 RESCALE_S = 30.0  # per restart, as its authors have it
 BUDGETS = (1.1, 1.25, 1.5, 1.75, 2.0, 2.5)  # times the load
 TARGETS = (0.8, 0.75, 0.7, 0.6, 0.5)  # efficiencies aimed at
+POLLUX, EQUAL = "Pollux, 64 GPUs", "equal share, 64 GPUs"
+PLAN, PLAN_AT_ONCE = "plan, nodes of 4 after 90 s", "plan, single GPUs at once"
 LOADS = {"0.5": "-0.5", "1.0": "", "1.5": "-1.5", "2.0": "-2.0"}
 
 
@@ -96,7 +100,7 @@ def draw(path: Path = PICTURE) -> None:
     save(draw_scene(scene()), path)
 
 
-def show_fixed() -> tuple[PlanReplay, PlanReplay]:
+def show_fixed() -> dict[str, PlanReplay]:
     """Pollux' own experiment: workload-1, sizes not calibrated, 30 s per restart, 64 GPUs."""
     workload = raw_workload()
     frontier = solve_frontier(workload.classes)
@@ -111,15 +115,18 @@ def show_fixed() -> tuple[PlanReplay, PlanReplay]:
         )
 
     runs = {
-        "Pollux, 64 GPUs": BASELINES["pollux"].run(workload, CLUSTER, 64),
-        "equal share, 64 GPUs": BASELINES["equal"].run(workload, CLUSTER, 64),
-        "plan, single GPUs at once": replay_plan(workload, plan, at_once),
-        "plan, nodes of 4 after 90 s": renting_h(PAPER_POLLUX_GPU_H),
+        POLLUX: BASELINES["pollux"].run(workload, CLUSTER, 64),
+        EQUAL: BASELINES["equal"].run(workload, CLUSTER, 64),
+        PLAN_AT_ONCE: replay_plan(workload, plan, at_once),
+        PLAN: renting_h(PAPER_POLLUX_GPU_H),
     }
     for name, (_, gpu_h) in OTHERS.items():
         runs[f"plan, as many GPU-hours as {name}"] = renting_h(gpu_h)
     print("\n## workload-1 as Pollux' authors run it: raw sizes, 30 s per restart\n")
-    print(f"Their simulator: {PAPER_POLLUX_S} s, P95 5008 s, {PAPER_POLLUX_GPU_H} GPU-hours; ")
+    print(
+        f"Their simulator: {PAPER_POLLUX_S} s, P95 {PAPER_POLLUX_P95_S} s, "
+        f"{PAPER_POLLUX_GPU_H} GPU-hours; "
+    )
     print("; ".join(f"{name} {s} s, {h} GPU-hours" for name, (s, h) in OTHERS.items()) + ".")
     table(
         ("here", "mean, P95 s", "GPU-hours held", "rented", "of 2087.8 s"),
@@ -134,7 +141,33 @@ def show_fixed() -> tuple[PlanReplay, PlanReplay]:
             for name, r in runs.items()
         ],
     )
-    return runs["Pollux, 64 GPUs"], runs["plan, nodes of 4 after 90 s"]
+    return runs
+
+
+def docs_fixed(runs: Mapping[str, PlanReplay]) -> str:
+    """Return the table of docs/boa-paper.md of Pollux' own experiment, from `show_fixed`."""
+    pollux, equal, plan, at_once = (runs[name] for name in (POLLUX, EQUAL, PLAN, PLAN_AT_ONCE))
+    return markdown(
+        ("", "mean JCT", "P95 JCT", "GPU-hours"),
+        [
+            ("Pollux, the authors' simulator", f"{PAPER_POLLUX_S:,.1f} s",
+             f"{PAPER_POLLUX_P95_S:,} s", f"{PAPER_POLLUX_GPU_H:,}"),
+            _held("Pollux, gpuplan", pollux),
+            _held("equal share", equal),
+            _rented("the plan, for the authors' GPU-hours", plan),
+            _rented("the same, single GPUs without delay", at_once),
+        ],
+    )  # fmt: skip
+
+
+def _held(name: str, run: PlanReplay) -> tuple[str, str, str, str]:
+    jct_s, p95 = f"{run.mean_jct_s:,.1f} s", f"{p95_s(run):,.0f} s"
+    return name, jct_s, p95, f"{run.held_gpu_h:,.0f} held"
+
+
+def _rented(name: str, run: PlanReplay) -> tuple[str, str, str, str]:
+    jct_s, p95 = f"{run.mean_jct_s:,.1f} s", f"{p95_s(run):,.0f} s"
+    return name, jct_s, p95, f"{run.rented_gpu_h:,.0f} rented"
 
 
 def show_shipped() -> list[float]:

@@ -157,6 +157,14 @@ def test_an_application_without_an_id_is_refused(tmp_path):
         jobs_of(tmp_path, [application(), nameless, nameless])
 
 
+@pytest.mark.parametrize("name", ["submissionTime", "finishedTime", "startTime"])
+def test_an_application_whose_time_has_400_digits_is_refused(tmp_path, name):
+    # Without a start in its log, the start of the application itself counts.
+    far = application("far", log=[("New", 0), ("Completed", 110)], **{name: 10**400})
+    with pytest.raises(InputError, match=r"json:2: .*1 of 2 rows cannot be used \(1 unreadable\)"):
+        jobs_of(tmp_path, [application(), far])
+
+
 def test_options_of_kubernetes_are_for_its_logs(gpuplan, tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("name,time,application,num_replicas,batch_size\nj,5,bert,1,32\n")

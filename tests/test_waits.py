@@ -124,6 +124,15 @@ def test_an_hour_that_comes_twice_makes_no_node_larger():
     assert (pool.size, pool.held.peak) == (4_000_000, 8_000_000)
 
 
+@pytest.mark.parametrize("most", [1_000_000, 50, 1])
+def test_fewer_instants_of_jobs_on_many_nodes_count_the_same_gpus(monkeypatch, most):
+    # Two jobs share 20 nodes all the time, 2 GPUs of each: 2 x 20 nodes at 256 instants.
+    monkeypatch.setattr("gpuplan.analysis.waits.pools.MOST_HELD", most)
+    jobs = log((0, 0, 10, 40), (0, 0, 10, 40), node_list=["g[01-20]", "g[01-20]"])
+    pool = pools_of(jobs).types["A100"]
+    assert (pool.size, pool.source) == (80_000_000, "nodes in the log")
+
+
 def test_runs_of_a_requeued_job_hold_gpus_only_while_they_run():
     run = {"gpus": 8.0, "node_list": None}
     at = lambda hours: BEGIN + timedelta(hours=hours)  # noqa: E731
