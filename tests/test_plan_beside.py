@@ -184,6 +184,16 @@ def test_the_quota_is_below_what_is_idle_where_demand_cannot_be_foreseen():
     assert lending_of(plan, 0.0).usd_per_month == 0
 
 
+def test_lending_over_decades_is_refused(tmp_path, gpuplan):
+    log = tmp_path / "log.csv"
+    rows = ("2024-01-01 00:00:00,3600,1,A100", "2024-01-01 01:00:00,3150000000,1,A100")
+    log.write_text("\n".join(("submit_time,duration_s,num_gpus,gpu_type", *rows)) + "\n")
+    words = ("plan", log, "--commit", "0.9", "--on-demand", "1.29")
+    assert gpuplan(*words)[0] == 0
+    code, _, err = gpuplan(*words, "--lend", "0.3")
+    assert code == 2 and "at most 100,000; it has 875,00" in err
+
+
 def test_revenue_stands_beside_the_bill(trace, answer, gpuplan):
     words = (*BOTH, "--owned", "T4=6")
     alone, lent = (

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.forecast.demand import DemandSeries
 from gpuplan.planner.plan.program import PlanProgram
@@ -21,6 +22,8 @@ from gpuplan.simkit.arrays import FloatArray
 FORECAST, EXACT = "auto", "exact"
 P, STEPS_H = 0.9, 1
 ROUNDING = 1e-9
+MOST_HOURS = 100_000
+"""Of a log, 11 years: the forecast of twice as many takes over 10 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,16 @@ class PlanLending:
     quota_p: float
     usd_per_month: float
     types: tuple[LentGpus, ...]
+
+
+def check_lending(window_s: float) -> None:
+    """Raise `UsageError` where a log has more hours than can be forecast."""
+    hours = int(window_s // HOUR_S)
+    if hours > MOST_HOURS:
+        raise UsageError(
+            f"--lend forecasts each hour of the log, at most {MOST_HOURS:,}; it has {hours:,}\n"
+            "  next: leave jobs out that are far from the others, with --since, --until or --where"
+        )
 
 
 def lending_of(plan: Purchase, usd_per_gpu_h: float) -> PlanLending:

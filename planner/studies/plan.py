@@ -22,7 +22,7 @@ from gpuplan.planner.plan.confirmation import (
     tail_words,
 )
 from gpuplan.planner.plan.jobs import PlannedJobs, jobs_of_trace
-from gpuplan.planner.plan.lending import lending_of
+from gpuplan.planner.plan.lending import check_lending, lending_of
 from gpuplan.planner.plan.levers import COMMITMENT, bought_with, lever_worths
 from gpuplan.planner.plan.market_use import cost_steps, market_uses, usd_of
 from gpuplan.planner.plan.outlook import plan_outlook
@@ -86,6 +86,8 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
     jobs = jobs_of_trace(trace, by=request.by, spot=request.spot, defer=condition)
     if older is not None and request.upkeep.keep is not None:
         check_same_types(older, request.upkeep.keep, jobs.gpu_type.unique().to_list())
+    if request.services.lend is not None:
+        check_lending(jobs.window_s)
     prices, offered, committed_today = markets_of(request, jobs)
     gpu_types = [name or None for name in jobs.gpu_type.unique().sort().to_list()]
     if not request.commits:
