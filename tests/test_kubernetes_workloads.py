@@ -144,6 +144,30 @@ def test_a_watch_stream_gives_every_attempt(tmp_path):
     assert job["gpu_type"] == "A100"
 
 
+def test_attempts_hold_shares_of_gpus_and_resources_of_the_option(tmp_path):
+    shared = "nvidia.com/gpu.shared"
+    pods = {"name": "main", "count": 1, "template": {"spec": {
+        "nodeSelector": {"nvidia.com/gpu.replicas": "4"}, "containers": [container(2)]}}}  # fmt: skip
+    held = {"clusterQueue": "cq", "podSetAssignments": [
+        {"name": "main", "count": 1, "resourceUsage": {shared: "4", "acme.com/npu": "2"}}]}  # fmt: skip
+    again = [condition("Admitted", 80), condition("Evicted", 80, "False")]
+    versions = [
+        workload("w", condition("Admitted", 10), admitted=held, spec={"podSets": [pods]}),
+        workload(
+            "w", condition("Admitted", 10), condition("Evicted", 60, reason="Preempted"),
+            admitted=held, spec={"podSets": [pods]},
+        ),
+        workload(
+            "w", *again, condition("Finished", 200, reason="Succeeded"), admitted=held,
+            spec={"podSets": [pods]},
+        ),
+    ]  # fmt: skip
+    job = only(tmp_path, stream(*versions))
+    assert [run["gpus"] for run in job["runs"]] == [job["num_gpus"]] * 2 == [1, 1]
+    job = only(tmp_path, stream(*versions), options={"gpu_resources": ("acme.com/npu",)})
+    assert [run["gpus"] for run in job["runs"]] == [job["num_gpus"]] * 2 == [3, 3]
+
+
 def test_versions_are_read_in_the_order_of_their_numbers(tmp_path):
     text = stream(workload("w"), ran(end=None), ran())
     events = [json.loads(part) for part in text.replace("}\n{", "}\0{").split("\0")]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from gpuplan.analysis.kubernetes.gpus import (
+    PodGpus,
     clean_type,
     gpu_fault,
     gpus_of,
@@ -126,7 +127,7 @@ def workload_job(kept: Sequence[KubeObject], site: QueueSite) -> KubeJob:
     if last.event == DELETED and deleted is None and times.starts and not is_finished:
         deleted = site.times.until(last)
         job.notes |= {"end_by_last_event"}
-    _set_times(job, newest_version, times, last.event == DELETED, deleted)
+    _set_times(job, newest_version, times, site, last.event == DELETED, deleted)
     if len(kept) == 1 and not job.left_out:
         _leave_out_held(job, status, newest_version)
     _set_attempts(job, status, times)
@@ -155,47 +156,82 @@ def _times(versions: Sequence[KueueWorkload]) -> _Times:
     return times
 
 
-def _set_gpus(
-    job: KubeJob, spec: WorkloadSpec, admission: WorkloadAdmission | None, site: QueueSite
-) -> None:
-    by_type: dict[str | None, Amount] = {}
-    workers, more = 0, site.around.gpu_resources
+@dataclass(slots=True)
+class _HeldGpus:
+    """GPUs by type and pods of an admission, and what is special about them."""
+
+    by_type: dict[str | None, Amount] = field(default_factory=dict)
+    workers: int = 0
+    notes: frozenset[str] = frozenset()
+
+    def add(self, gpu_type: str | None, count: PodGpus, pods: int = 1) -> None:
+        """Add the GPUs of some pods of a type."""
+        self.by_type[gpu_type] = self.by_type.get(gpu_type, 0) + pods * count.gpus
+        self.notes |= count.notes
+
+    @property
+    def gpus(self) -> Amount:
+        """Of all types."""
+        return sum(self.by_type.values())
+
+
+def _admitted(
+    spec: WorkloadSpec, admission: WorkloadAdmission | None, site: QueueSite
+) -> _HeldGpus:
+    """Return what an admission holds. Raises ValueError where an amount cannot be read."""
+    held = _HeldGpus()
     pod_sets = {pods.name: pods for pods in spec.pod_sets or ()}
     for part in (admission.assignments if admission is not None else None) or ():
         pod_set = pod_sets.get(part.name, KueuePodSet(count=0))
         selector = pod_set.template.spec.node_selector or {}
-        workers += pod_count(pod_set.count if part.count is None else part.count)
+        held.workers += pod_count(pod_set.count if part.count is None else part.count)
         for name, amount in (part.usage or {}).items():
-            if is_gpu(name, more):
+            if is_gpu(name, site.around.gpu_resources):
                 flavor = (part.flavors or {}).get(name, "")
                 labels = site.flavors.get(flavor, {})
-                count = in_gpus({name: amount}, {**labels, **selector})
                 gpu_type = type_of_labels(selector, site.around.instances)
                 gpu_type = gpu_type or type_of_labels(labels, site.around.instances)
-                gpu_type = gpu_type or clean_type(flavor)
-                by_type[gpu_type] = by_type.get(gpu_type, 0) + count.gpus
-                job.notes |= count.notes
-    if not sum(by_type.values()):
-        workers = 0
-        for pods in spec.pod_sets or ():
-            replicas, template = pod_count(pods.count), pods.template
-            selector = template.spec.node_selector or {}
-            annotations = template.metadata.annotations or {}
-            count = gpus_of(template.spec, annotations, selector, more)
-            gpu_type = type_of_labels(selector, site.around.instances)
-            by_type[gpu_type] = by_type.get(gpu_type, 0) + replicas * count.gpus
-            job.notes |= count.notes
-            workers += replicas
-    job.gpus = sum(by_type.values())
-    job.workers = max(workers, 1)
-    held = {name: gpus for name, gpus in by_type.items() if gpus}
-    job.gpu_type = max(held, key=lambda name: (held[name], name or ""), default=None)
-    if len(held) > 1:
+                held.add(
+                    gpu_type or clean_type(flavor), in_gpus({name: amount}, {**labels, **selector})
+                )
+    return held
+
+
+def _requested(spec: WorkloadSpec, site: QueueSite) -> _HeldGpus:
+    """Return what the pods of a workload ask for. Raises ValueError as `_admitted`."""
+    held = _HeldGpus()
+    for pods in spec.pod_sets or ():
+        replicas, template = pod_count(pods.count), pods.template
+        selector = template.spec.node_selector or {}
+        annotations = template.metadata.annotations or {}
+        count = gpus_of(template.spec, annotations, selector, site.around.gpu_resources)
+        held.add(type_of_labels(selector, site.around.instances), count, replicas)
+        held.workers += replicas
+    return held
+
+
+def _set_gpus(
+    job: KubeJob, spec: WorkloadSpec, admission: WorkloadAdmission | None, site: QueueSite
+) -> None:
+    held = _admitted(spec, admission, site)
+    job.notes |= held.notes
+    if not held.gpus:
+        held = _requested(spec, site)
+        job.notes |= held.notes
+    job.gpus, job.workers = held.gpus, max(held.workers, 1)
+    of_type = {name: gpus for name, gpus in held.by_type.items() if gpus}
+    job.gpu_type = max(of_type, key=lambda name: (of_type[name], name or ""), default=None)
+    if len(of_type) > 1:
         job.notes |= {"mixed_types"}
 
 
 def _set_times(
-    job: KubeJob, latest: KueueWorkload, times: _Times, is_deleted: bool, deleted: float | None
+    job: KubeJob,
+    latest: KueueWorkload,
+    times: _Times,
+    site: QueueSite,
+    is_deleted: bool,
+    deleted: float | None,
 ) -> None:
     """Set the attempts and the state of a job, or leave it out where it is none yet."""
     status = latest.status or WorkloadStatus()
@@ -223,7 +259,8 @@ def _set_times(
     starts = sorted(times.starts)
     for i, start in enumerate(starts):
         following = starts[i + 1] if i + 1 < len(starts) else None
-        attempt = _attempt(job, times, start, following, end)
+        held = _held(times.starts[start], job, latest.spec, site)
+        attempt = _attempt(job, times, start, following, end, held)
         if attempt is not None:
             job.attempts.append(attempt)
         else:
@@ -250,13 +287,18 @@ def _leave_out_held(job: KubeJob, status: WorkloadStatus, latest: KueueWorkload)
 
 
 def _attempt(
-    job: KubeJob, times: _Times, start: float, following: float | None, end: float | None
+    job: KubeJob,
+    times: _Times,
+    start: float,
+    following: float | None,
+    end: float | None,
+    held: tuple[Amount, int],
 ) -> Attempt | None:
     """Return the interval that starts at a time; None where its end is not in the input."""
     before = float("inf") if following is None else following
     evicted = min((at for at in times.evictions if start <= at <= before), default=None)
     stopped = min((at for at in times.ends if start < at <= before), default=None)
-    gpus, workers = _held(times.starts[start], job)
+    gpus, workers = held
     if evicted is not None and (end is None or evicted < end or following is not None):
         reason = times.evictions[evicted]
         state = EVICTED_STATES.get(reason, "preempted")
@@ -268,18 +310,15 @@ def _attempt(
     return Attempt(start, end, gpus, workers, job.state, job.source_state)
 
 
-def _held(admission: WorkloadAdmission | None, job: KubeJob) -> tuple[Amount, int]:
+def _held(
+    admission: WorkloadAdmission | None, job: KubeJob, spec: WorkloadSpec, site: QueueSite
+) -> tuple[Amount, int]:
     """Return GPUs and pods of an admission; those of the job where it does not say."""
-    gpus: Amount = 0
-    workers = 0
-    for part in (admission.assignments if admission is not None else None) or ():
-        workers += part.count or 0
-        amounts = {name: value for name, value in (part.usage or {}).items() if is_gpu(name)}
-        try:
-            gpus += in_gpus(amounts, {}).gpus
-        except ValueError:
-            return job.gpus, job.workers
-    return (gpus or job.gpus), (workers or job.workers)
+    try:
+        held = _admitted(spec, admission, site)
+    except ValueError:
+        return job.gpus, job.workers
+    return (held.gpus or job.gpus), (held.workers or job.workers)
 
 
 def _why_waiting(latest: KueueWorkload) -> str:
