@@ -146,10 +146,10 @@ def test_a_watch_stream_gives_every_attempt(tmp_path):
 
 def test_attempts_hold_shares_of_gpus_and_resources_of_the_option(tmp_path):
     shared = "nvidia.com/gpu.shared"
-    pods = {"name": "main", "count": 1, "template": {"spec": {
-        "nodeSelector": {"nvidia.com/gpu.replicas": "4"}, "containers": [container(2)]}}}  # fmt: skip
-    held = {"clusterQueue": "cq", "podSetAssignments": [
-        {"name": "main", "count": 1, "resourceUsage": {shared: "4", "acme.com/npu": "2"}}]}  # fmt: skip
+    template = {"nodeSelector": {"nvidia.com/gpu.replicas": "4"}, "containers": [container(2)]}
+    pods = {"name": "main", "count": 1, "template": {"spec": template}}
+    use = {"name": "main", "count": 1, "resourceUsage": {shared: "4", "acme.com/npu": "2"}}
+    held = {"clusterQueue": "cq", "podSetAssignments": [use]}
     again = [condition("Admitted", 80), condition("Evicted", 80, "False")]
     versions = [
         workload("w", condition("Admitted", 10), admitted=held, spec={"podSets": [pods]}),

@@ -8,7 +8,8 @@ from support_plan import DAY, HOUR, MONTH_H, headline_of, refusal_of, results_of
 from support_traces import write_trace
 
 from gpuplan.cli.formats.units import show_share
-from gpuplan.cli.tables.plan_tables import over_budget, saving_between
+from gpuplan.cli.tables.plan_against_today import saving_between
+from gpuplan.cli.tables.plan_tables import over_budget
 from gpuplan.planner.plan.confirmation import failures
 from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
 

@@ -21,6 +21,7 @@ KNEE = {
     "mean_jct_s": 11319.0,
     "replay": {"mean_jct_s": 11406.0, "peak_gpus": 114, "rented_gpus": 39.31},
 }
+AGREES = {"fidelity": {"verdict": "agrees"}}
 OPTION = {"name": "add-nodes 2", "usd_per_month": 7536.0, "waits": {"p95_wait_s": 19800.0}}
 GROUP = {"effect_s": 14400.0, "error_s": 5346.0, "verdict": "longer"}
 
@@ -34,7 +35,7 @@ def study(command, headline="A.", **results):
 
 def test_today_opens_a_document_then_what_to_do():
     document = made.document(
-        study("characterize", today=TODAY), study("pareto", today=TODAY, knee=KNEE)
+        study("characterize", today=TODAY), study("pareto", today=TODAY, knee=KNEE, **AGREES)
     )
     assert key_figures(document) == [
         KeyFigure("GPUs today", "37.5", "on average, 55 at peak"),
@@ -62,7 +63,7 @@ def test_what_is_slower_and_dearer_than_today_is_not_recommended():
     # A budget that is faster, but needs more GPUs, does not beat today either.
     faster = {"budget_gpus": 500.0, "replay": {"mean_jct_s": 30000.0, "peak_gpus": 700}}
     found = key_figures(
-        made.document(study("pareto", today=TODAY, knee=SLOW, points=[SLOW, faster]))
+        made.document(study("pareto", today=TODAY, knee=SLOW, points=[SLOW, faster], **AGREES))
     )[-1]
     assert (found.name, found.value) == ("Recommended", "Keep today's GPUs")
     assert found.detail == (
@@ -73,7 +74,9 @@ def test_what_is_slower_and_dearer_than_today_is_not_recommended():
 
 def test_a_budget_that_beats_today_is_recommended_where_the_knee_does_not():
     better = {"budget_gpus": 30.0, "replay": {"mean_jct_s": 30000.0, "peak_gpus": 50}}
-    document = made.document(study("pareto", today=TODAY, knee=SLOW, points=[SLOW, better]))
+    document = made.document(
+        study("pareto", today=TODAY, knee=SLOW, points=[SLOW, better], **AGREES)
+    )
     assert key_figures(document)[-1] == KeyFigure(
         "Recommended", "30 GPUs on average", "8.33 h per job instead of 10.3 h, 50 GPUs at peak"
     )
@@ -96,7 +99,7 @@ def test_a_bill_of_any_study_is_shown_and_unknown_waits_are_named():
     [
         ("size", {"gpus": 48, "usd_per_month": 45200.0},
          KeyFigure("Option", "48 GPUs", "$45,200 a month, busy or not")),
-        ("pareto", {"knee": {"budget_usd_per_h": 12.5, "mean_jct_s": 60.0}},
+        ("pareto", {"knee": {"budget_usd_per_h": 12.5, "mean_jct_s": 60.0}, **AGREES},
          KeyFigure("Recommended", "$12.50 an hour", "60 s per job")),
         ("sweep", {"recommended": {"cost_usd": 784.1, "mean_jct_s": 60.0}, "verdict": {}},
          KeyFigure("Option", "Rented GPUs", "$784, 60 s per job")),
@@ -137,14 +140,76 @@ def test_what_is_on_other_terms_than_today_is_an_option_beside_todays_bill():
             "if jobs scale as power:0.8",
         ),
     ]  # fmt: skip
-    measured = study("pareto", speedup={"name": "p", "origin": "measured"}, knee=knee)
+    measured = study("pareto", speedup={"name": "p", "origin": "measured"}, knee=knee, **AGREES)
     figures = key_figures(made.document(study("characterize", today=today), measured))
     assert figures[-1].name == "Recommended"
-    cluster = size | {"today": {"cluster_gpus": 64, "usd_per_month": 60300.0}}
-    figures = key_figures(made.document(study("size", **cluster)))
-    assert figures == [KeyFigure("Recommended", "60 GPUs", "$56,500 a month (today $60,300)")]
-    doubted = cluster | {"fidelity": {"verdict": "contradicts"}}
-    assert key_figures(made.document(study("size", **doubted)))[0].name == "Option"
+
+
+def sized(month=60300.0, **more):
+    """60 GPUs in place of a cluster of 64, which costs so much a month around the clock."""
+    now = {"cluster_gpus": 64, "usd_per_month": month, "mean_gpus": 37.46}
+    pool = {"name": "all", "gpus": 60, "today": {"cluster_gpus": 64, "usd_per_month": 60300.0}}
+    more = AGREES | more
+    return study("size", gpus=60, usd_per_month=56500.0, today=now, pools=[pool], **more)
+
+
+def test_a_size_is_recommended_where_todays_cluster_is_paid_alike_and_its_replay_agrees():
+    def figure(*studies):
+        return key_figures(made.document(*studies))[-1]
+
+    detail = "$56,500 a month (today $60,300)"
+    assert figure(sized()) == KeyFigure("Recommended", "60 GPUs", detail)
+    for verdict in ("contradicts", "unknown"):
+        assert figure(sized(fidelity={"verdict": verdict})).name == "Option"
+    # Today's bill is for GPUs in use, in the study itself or in another one of the document.
+    of_use = figure(sized(month=35298.8))
+    assert of_use == KeyFigure(
+        "Option", "60 GPUs", "$56,500 a month, busy or not, today's bill is $35,300"
+    )
+    beside = figure(study("characterize", today=TODAY | BILL), sized())
+    assert beside == KeyFigure(
+        "Option", "60 GPUs",
+        "$56,500 a month, busy or not, today's 64 GPUs so $60,300, today's peak is 55",
+    )  # fmt: skip
+
+
+def planned(**more):
+    """A plan of a log without owned GPUs."""
+    now = {"mean_gpus": 37.46, "mean_time_s": 37163.0, "usd_per_month": 35298.8}
+    now |= {"bill_usd_per_month": 35298.8, "price_is_assumed": False} | more.pop("now", {})
+    markets = [{"name": "committed", "gpu_type": "A100", "gpus": 20.0},
+               {"name": "on_demand", "gpu_type": "A100", "gpus": 0.0}]  # fmt: skip
+    results = {"usd_per_month": 30000.0, "mean_time_s": 36000.0, "confirmed": True, "replay": None}
+    results |= {"today": now, "markets": markets, "assumed_speedup": None} | AGREES | more
+    return study("plan", **results)
+
+
+def test_a_plan_is_recommended_on_the_terms_of_todays_bill_alone():
+    def figures(plan):
+        return key_figures(made.document(study("characterize", today=TODAY | BILL), plan))
+
+    assert figures(planned())[3:] == [
+        KeyFigure("Bill", "$35,300 a month", "at $1.29 per GPU-hour"),
+        KeyFigure(
+            "Recommended", "Commit to 20 A100",
+            "$30,000 a month (today $35,300), 10 h per job instead of 10.3 h, confirmed",
+        ),
+    ]  # fmt: skip
+    # Its dollars leave out owned GPUs, which the bill has: two sums never stand as one today.
+    owned = figures(planned(now={"usd_per_month": 20000.0}))
+    assert [figure.value for figure in owned[3:]] == ["$35,300 a month", "Commit to 20 A100"]
+    assert owned[-1].name == "Option" and "today" not in owned[-1].detail
+    assert figures(planned(confirmed=False))[-1].name == "Option"
+    assert figures(planned(assumed_speedup="power:0.8"))[-1].name == "Option"
+    contradicted = planned(fidelity={"verdict": "contradicts"})
+    assert figures(contradicted)[-1].name == "Bill"
+
+
+def test_a_plan_alone_shows_the_bill_and_whether_its_price_is_assumed():
+    alone = key_figures(made.document(planned(now={"price_is_assumed": True})))
+    assert alone[-2] == KeyFigure("Bill", "assumed $35,300 a month")
+    assert alone[-1].name == "Option"
+    assert alone[-1].detail.startswith("assumed $30,000 a month (today assumed $35,300), ")
 
 
 def test_each_dollar_at_a_price_that_nobody_gave_is_marked():
@@ -296,9 +361,11 @@ def test_a_sweep_at_other_prices_than_todays_bill_says_so():
         assert key_figures(made.document(found))[-1].detail == f"{cost}, 60 s per job"
 
 
-def test_assumed_is_said_once_in_a_sentence():
+def test_assumed_is_said_of_each_dollar_and_of_a_range_once():
     today = TODAY | BILL | {"price_is_assumed": True}
     found = study("sweep", "It costs $10 to $20 a month, at $1.29 per GPU-hour.", today=today)
-    assert verdict_of(found) == "It costs assumed $10 to $20 a month, at $1.29 per GPU-hour."
+    assert verdict_of(found) == (
+        "It costs assumed $10 to $20 a month, at assumed $1.29 per GPU-hour."
+    )
     said = "It costs $9 a month at an assumed $1.29 per GPU-hour."
-    assert verdict_of(study("sweep", said, today=today)) == said
+    assert verdict_of(study("sweep", said, today=today)) == said.replace("$9", "assumed $9")

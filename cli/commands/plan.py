@@ -12,6 +12,7 @@ from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.words import counted
 from gpuplan.cli.formats.report import Column, StudyView, Table, picture, table
 from gpuplan.cli.formats.units import show_about_usd, show_duration, show_price, show_share
+from gpuplan.cli.tables.fidelity_text import fidelity_table
 from gpuplan.cli.tables.plan_outlook_tables import (
     assumptions_table,
     cheaper_table,
@@ -55,7 +56,7 @@ def show(study: PlanAnswer) -> StudyView:
         *(() if results.services is None else (services_table(results.services),)),
         *(() if results.lending is None else (lending_table(results.lending),)),
     )
-    gap = gap_text(results)
+    gap = gap_text(results) if results.fidelity.may_speak else ""
     sentences = (
         *((gap,) if gap else ()),
         *(() if kept is None else (kept_headline(kept),)),
@@ -66,10 +67,10 @@ def show(study: PlanAnswer) -> StudyView:
     differs = () if kept is None or not differing(kept) else (kept_table(kept, has_all=False),)
     answer = (markets_table(results), *outside_plan, *levers, *replays, *cheaper, *growth)
     return StudyView(
-        headline=" ".join([headline(results, study.request), *sentences]),
+        headline=" ".join([headline(results, study.request, study.source_format), *sentences]),
         tables=(
             *(*older, *answer, *losses, *assumptions, classes_table(results)),
-            *(program, cost_steps_table(results)),
+            *(program, cost_steps_table(results), *fidelity_table(results.fidelity)),
         ),
         answer=(*differs, *answer),
         notes=study.notes,

@@ -38,7 +38,9 @@ def today_of(document: Document) -> Results:
     others. Where another study has the same bill, its rates are shown too.
     """
     every = [study.results.get("today") for study in document.studies]
-    shown = [today for today in every if isinstance(today, dict) and "mean_gpus" in today]
+    shown = [
+        _with_bill(today) for today in every if isinstance(today, dict) and "mean_gpus" in today
+    ]
     shown.sort(key=lambda today: "mean_run_s" not in today)
     bills = [study.results for study in _bills(document) if not _part_of_bill(study)]
     figures = next(iter([*(today for today in shown if "mean_run_s" in today), *bills, *shown]), {})
@@ -49,6 +51,13 @@ def today_of(document: Document) -> Results:
     bill = next(iter([*same, *bills, *at_given_prices, *assumed]), {})
     chosen = ((figures, OF_JOBS), (bill, OF_BILL))
     return {key: source[key] for source, keys in chosen for key in keys if key in source}
+
+
+def _with_bill(today: Results) -> Results:
+    """Return today's figures with its bill; a plan's dollars leave out what it cannot change."""
+    if "bill_usd_per_month" not in today:
+        return today
+    return {**today, "usd_per_month": today["bill_usd_per_month"]}
 
 
 def _bills(document: Document) -> list[StudyResult]:

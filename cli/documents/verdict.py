@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from math import isclose
 from typing import Any, TextIO
 
+from gpuplan.analysis.base.words import joined
 from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.documents.todays_figures import (
@@ -28,11 +30,11 @@ from gpuplan.planner.speedup.law import ASSUMED_LAW
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
 ALL = "all"
 """Name of the pool of a log whose GPUs have one type or none."""
-UNPRICED_USD = re.compile(r"\$(?=\d)")
-"""Dollars, which may be at an assumed price."""
-ASSUMED_USD = re.compile(r"\bassumed \$")
-"""Dollars that say so; once in a sentence or a figure is enough."""
+UNPRICED_USD = re.compile(r"(?<!\bassumed )(?<!\d to )\$(?=\d)")
+"""Dollars that do not say that their price is assumed; a range says it once."""
 RECOMMENDED, OPTION = "Recommended", "Option"
+MOST_TYPES = 3
+"""GPU types that a figure names."""
 TODAY = "Today:"
 """Begins the sentence of an answer that the key figures say for the whole document."""
 QUESTION = "Is the cluster too small?"
@@ -61,19 +63,15 @@ def key_figures(document: Document) -> list[KeyFigure]:
 
 
 def _marked(figure: KeyFigure, study: StudyResult) -> KeyFigure:
-    """Return a figure whose first dollars say that their price is assumed, where it is."""
-    value = marked(figure.value, study)
-    detail = figure.detail if value != figure.value else marked(figure.detail, study)
-    return replace(figure, value=value, detail=detail)
+    """Return a figure whose dollars say that their price is assumed, where it is."""
+    return replace(figure, value=marked(figure.value, study), detail=marked(figure.detail, study))
 
 
 def marked(text: str, study: StudyResult) -> str:
-    """Return what a study says, where no price was given with ``assumed`` at its first dollars."""
+    """Return what a study says, where no price was given with ``assumed`` at all its dollars."""
     today = study.results.get("today")
     is_assumed = isinstance(today, dict) and today.get("price_is_assumed")
-    if not is_assumed or ASSUMED_USD.search(text):
-        return text
-    return UNPRICED_USD.sub("assumed $", text, count=1)
+    return UNPRICED_USD.sub("assumed $", text) if is_assumed else text
 
 
 def verdict_of(study: StudyResult) -> str:
@@ -99,12 +97,12 @@ def verdicts_of(document: Document) -> list[tuple[StudyResult, str]]:
 def _advised(results: Results, *, is_alike: bool) -> str:
     """Return whether a study recommends, or names an option.
 
-    It recommends where its cost and service are on the same terms as today's, and nothing
-    contradicts its replay of today.
+    It recommends where its cost and service are on the same terms as today's, and its replay of
+    today agrees with the log.
     """
     fidelity = results.get("fidelity") or {}
-    may_speak = fidelity.get("verdict") != "contradicts"
-    return RECOMMENDED if is_alike and may_speak else OPTION
+    agrees = fidelity.get("verdict") == "agrees"
+    return RECOMMENDED if is_alike and agrees else OPTION
 
 
 def _month_against_today(month: float, today: Results) -> str:
@@ -210,26 +208,40 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
 
 
 def _size(results: Results, today: Results) -> KeyFigure | None:
-    """Return the GPUs that meet the target."""
+    """Return the GPUs that meet the target.
+
+    Their cost is on the same terms as today's where both are of a cluster paid around the clock,
+    and no other bill is today's.
+    """
     gpus, month = results.get("gpus"), results.get("usd_per_month")
     if gpus is None:
         return None
     now = results.get("today") or {}
-    has_cluster = now.get("cluster_gpus") is not None
+    cluster, bill = now.get("cluster_gpus"), today.get("usd_per_month")
+    is_alike = cluster is not None
     change = []
-    if month is not None:
-        change = [_month_against_today(month, now if has_cluster else today)]
-        if not has_cluster:
-            change[0] = f"{dollars(month)} a month, busy or not"
-            bill = today.get("usd_per_month")
-            change += [] if bill is None else [f"today's bill is {dollars(bill)}"]
+    if month is not None and cluster is not None and bill is not None and not _is_billed(results):
+        change = [_month_against_today(month, today)]
+    elif month is not None:
+        is_alike = False
+        change = [f"{dollars(month)} a month, busy or not"]
+        cluster_usd = now.get("usd_per_month")
+        if cluster is not None and cluster_usd is not None and bill is None:
+            change += [f"today's {show_number(cluster)} GPUs so {dollars(cluster_usd)}"]
+        change += [] if bill is None else [f"today's bill is {dollars(bill)}"]
+    name = _advised(results, is_alike=is_alike)
     pools = results.get("pools") or []
     if len(pools) == 1 and pools[0]["name"] != ALL:
-        return _size_of_pool(pools[0], change, _advised(results, is_alike=has_cluster))
+        return _size_of_pool(pools[0], change, name)
     if today.get("peak_gpus") is not None:
         change.append(f"today's peak is {show_number(today['peak_gpus'])}")
-    name = _advised(results, is_alike=has_cluster)
     return KeyFigure(name, f"{show_number(gpus)} GPUs", ", ".join(change))
+
+
+def _is_billed(results: Results) -> bool:
+    """Return whether today's dollars of a size are its bill, and not those of its GPUs."""
+    of_pools = [pool["today"].get("usd_per_month") or 0.0 for pool in results.get("pools") or ()]
+    return bool(of_pools) and not isclose(results["today"]["usd_per_month"], sum(of_pools))
 
 
 def _size_of_pool(pool: Results, change: list[str], title: str) -> KeyFigure:
@@ -242,6 +254,29 @@ def _size_of_pool(pool: Results, change: list[str], title: str) -> KeyFigure:
     if now is not None:
         value += f" ({gpus - now:+,})"
     return KeyFigure(title, value, ", ".join(change))
+
+
+def _plan(results: Results, today: Results) -> KeyFigure | None:
+    """Return what to commit to, and what the plan costs; nothing where the log contradicts it."""
+    if (results.get("fidelity") or {}).get("verdict") == "contradicts":
+        return None
+    bought = [
+        f"{show_number(use['gpus'])} {use['gpu_type'] or 'GPUs'}"
+        for use in results.get("markets") or ()
+        if use["name"] == "committed" and use["gpus"]
+    ]
+    now, law = results.get("today") or {}, results.get("assumed_speedup")
+    time_s = (results.get("replay") or results)["mean_time_s"]
+    what = [
+        _month_against_today(results["usd_per_month"], today),
+        f"{show_duration(time_s)} per job{_instead(today)}",
+        "confirmed" if results["confirmed"] else "not confirmed",
+        *([] if law is None else [f"if jobs scale as {law}"]),
+    ]
+    is_alike = results["confirmed"] and law is None and not now.get("price_is_assumed")
+    is_alike = is_alike and today.get("usd_per_month") is not None
+    value = f"Commit to {joined(bought, most=MOST_TYPES) if bought else 'no GPU'}"
+    return KeyFigure(_advised(results, is_alike=is_alike), value, ", ".join(what))
 
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:
@@ -268,6 +303,7 @@ def _options(results: Results, _: Results) -> KeyFigure | None:
 
 
 ADVICE: dict[str, Callable[[Results, Results], KeyFigure | None]] = {
+    "plan": _plan,
     "size": _size,
     "options": _options,
     "whatif": _whatif,

@@ -14,31 +14,32 @@ from gpuplan.cli.formats.units import (
     show_price,
     show_share,
 )
+from gpuplan.cli.tables.fidelity_text import contradiction
+from gpuplan.cli.tables.plan_against_today import (
+    SAME,
+    against_today,
+    changed_time,
+    compared_words,
+    cost_as_recorded,
+    planned_s,
+    todays_words,
+)
 from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words, term_words
 from gpuplan.cli.tables.plan_replay_tables import (
-    at_once_name,
     cap_text,
     confirmed_text,
-    today_name,
 )
 from gpuplan.planner.frontier.budget import parse_budgets
 
 if TYPE_CHECKING:
-    from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
     from gpuplan.planner.requests.plan import PurchaseRequest
     from gpuplan.planner.studies.plan_results import PlanClass, PlanResults
 
 MOST_NAMED = 6
-SAME = 0.005
-"""A smaller difference of dollars is shown as none."""
 ENOUGH = 1.1
 """GPUs under which jobs take longer, in times of today's, are not called enough."""
 BESIDE = {"spot": "spot GPUs", "serverless": "containers"}
 """Market beside the pool -> what runs jobs there."""
-WAIT = "wait"
-"""In each target of waits, which no program knows."""
-UNSEEN = 0.0005
-"""A smaller share is shown as 0.0%."""
 
 
 def levers_table(results: PlanResults) -> Table:
@@ -89,8 +90,13 @@ def classes_table(results: PlanResults) -> Table:
     )
 
 
-def headline(results: PlanResults, request: PurchaseRequest) -> str:
-    """Return what to buy and what it costs; an unconfirmed plan says so first."""
+def headline(results: PlanResults, request: PurchaseRequest, source_format: str = "") -> str:
+    """Return what to buy and what it costs; an unconfirmed plan says so first.
+
+    Where a replay of today contradicts the log, nothing is recommended.
+    """
+    if refusal := contradiction(results.fidelity, source_format):
+        return f"{refusal} {todays_words(results)}"
     bought = [
         f"{use.gpus:,.0f} {use.gpu_type}" if use.gpu_type else counted(int(use.gpus), "GPU")
         for use in results.markets
@@ -123,16 +129,16 @@ def headline(results: PlanResults, request: PurchaseRequest) -> str:
     if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
         cost += f" ({show_about_usd(replay_usd)} in the replay)"
     if request.budget is None:
-        cost += f"{_against_today(results)}{_compared(results)}"
+        cost += f"{against_today(results)}{compared_words(results)}"
     else:
-        cost += f"{over_budget(results, request.budget)}{_cost_as_recorded(results)}"
+        cost += f"{over_budget(results, request.budget)}{cost_as_recorded(results)}"
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
         commit = f"The {owned:,.0f} GPUs owned are enough:"
         cost = "no GPU needs to be bought or rented"
-        if _planned_s(results) > ENOUGH * results.today.mean_time_s:
+        if planned_s(results) > ENOUGH * results.today.mean_time_s:
             commit = f"With the {counted(int(owned), 'GPU')} owned alone"
-            cost = f"nothing is bought or rented{_changed_time(results)}"
+            cost = f"nothing is bought or rented{changed_time(results)}"
     unpaid = _unpaid(results)
     answer = f"{commit} {cost}. {unpaid}{running_on(results)}{time}{_assumed(results)}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
@@ -203,57 +209,6 @@ def over_budget(results: PlanResults, budget: str) -> str:
     return f", {show_share(over)} over the budget of {show_about_usd(limit_usd)} {why}"
 
 
-def _cost_as_recorded(results: PlanResults) -> str:
-    """Return what the jobs as recorded cost at these prices; empty where they cannot be had."""
-    usd = results.today.usd_per_month
-    if usd is None:
-        return ""
-    return (
-        f", where {today_name(results, len(results.today.committed))} costs {show_about_usd(usd)}"
-    )
-
-
-def _against_today(results: PlanResults) -> str:
-    """Return the change from today's bill, and of the time where jobs waited for it.
-
-    Empty where the log has no waits and no commitments are in force: `_compared` says that saving.
-    """
-    today = results.today
-    if today.usd_per_month is None:
-        return ""
-    changed = _changed_time(results) if today.has_waits else ""
-    if today.committed and today.usd_per_month:
-        saving = _saving(1 - results.usd_per_month / today.usd_per_month)
-        usd = show_about_usd(today.usd_per_month)
-        return f", {saving} the {usd} of today's commitments and rent{changed}"
-    if not today.has_waits:
-        return ""
-    change = results.usd_per_month - today.usd_per_month
-    if abs(change) <= SAME * max(results.usd_per_month, today.usd_per_month):
-        return f", about the same as today{changed}"
-    if change < today.usd_per_month:
-        usd = show_about_usd(today.usd_per_month)
-        has_owned = any(use.name == "owned" for use in results.markets)
-        rented = "above the owned GPUs" if has_owned else "on demand"
-        return f", {_saving(-change / today.usd_per_month)} today's {usd} {rented}{changed}"
-    return f", {show_about_usd(change)} a month more than today{changed}"
-
-
-def _changed_time(results: PlanResults) -> str:
-    """Return how much longer or shorter jobs take than today; empty where all are deferred."""
-    if results.deferred_jobs == results.jobs:
-        return ""
-    change_s = _planned_s(results) - results.today.mean_time_s
-    if abs(change_s) <= SAME * results.today.mean_time_s:
-        return ", in about the same time per job"
-    return f", for {show_duration(abs(change_s))} {'more' if change_s > 0 else 'less'} time per job"
-
-
-def _planned_s(results: PlanResults) -> float:
-    """Return the mean time of the jobs as replayed; as planned where there is no replay."""
-    return results.mean_time_s if results.replay is None else results.replay.mean_time_s
-
-
 def running_on(results: PlanResults) -> str:
     """Return which commitments of today are larger than the plan's, and until when they run."""
     bought = {use.gpu_type: use.gpus for use in results.markets if use.name == "committed"}
@@ -273,7 +228,7 @@ def _time(results: PlanResults, has_budget: bool) -> str:
         none = "Every job is deferred, so no time of a job is planned."
         return f"{none}{_deferred_words(results)}"
     replay, today_s = results.replay, results.today.mean_time_s
-    planned, today = show_duration(_planned_s(results)), show_duration(today_s)
+    planned, today = show_duration(planned_s(results)), show_duration(today_s)
     has_waits = results.today.jobs_without_wait < results.jobs
     compared = f"today {today}{' with waits' if has_waits else ''}"
     if planned == today and not has_waits:
@@ -313,65 +268,3 @@ def _assumed(results: PlanResults) -> str:
     if usd <= SAME * results.usd_per_month:
         return f" Other widths rest on an assumed speedup, {law}."
     return f" {show_about_usd(usd)} a month of the saving rests on an assumed speedup, {law}."
-
-
-def _compared(results: PlanResults) -> str:
-    """Return the saving over the best commitment, or over renting where that is no other plan."""
-    names = [lever.name for lever in results.levers]
-    intervals = results.outlook.intervals
-    rented = results.outlook.on_demand_usd_per_month
-    if not names:
-        return ""
-    separator = ", and " if _against_today(results) else ", "
-    is_only_rented = "commitment" not in names or names == ["commitment"]
-    if is_only_rented and rented:
-        interval = None if intervals is None else intervals.saving_over_on_demand_share
-        saving = 1 - results.usd_per_month / rented
-        between = saving_between(intervals, interval, saving)
-        compared = f"{_saving(saving)} {at_once_name(results)}"
-        return f"{separator}{compared}{_untried(results, '')}{between}"
-    if results.saving_share is None:
-        return ""
-    interval = None if intervals is None else intervals.saving_share
-    saved = _saving(results.saving_share)
-    each = ", each started at once" if results.today.has_waits else ""
-    best = f"the best commitment with jobs as recorded{each}"
-    between = saving_between(intervals, interval, results.saving_share)
-    return f"{separator}{saved} {best}{_untried(results, WAIT)}{between}"
-
-
-def _untried(results: PlanResults, of_measure: str) -> str:
-    """Return that what the plan is compared with was not replayed for the target, if so.
-
-    Jobs that all start at once, which is said where the log has waits, wait for nothing.
-    """
-    is_untried = any(of_measure in target.text for target in results.targets)
-    is_untried = is_untried and not results.today.has_waits
-    return ", which need not meet the target" if is_untried else ""
-
-
-def saving_between(
-    intervals: PlanIntervals | None, interval: PlanRange | None, saving: float
-) -> str:
-    """Return the interval of a saving in brackets, and what it is over.
-
-    It says "more" or "less" where the words before it do not.
-    """
-    if intervals is None or interval is None or max(abs(interval.low), abs(interval.high)) < SAME:
-        return ""
-    low, high = interval.low, interval.high
-    if low <= -UNSEEN and high >= UNSEEN:
-        between = f"{show_share(-low)} more to {show_share(high)} less"
-    elif high >= UNSEEN:
-        less = "" if saving >= SAME else " less"
-        between = f"{show_between(max(0.0, low), high, show_share)}{less}"
-    else:
-        more = "" if saving <= -SAME else " more"
-        between = f"{show_between(max(0.0, -high), -low, show_share)}{more}"
-    return f" ({between} in {resampled_words(intervals)})"
-
-
-def _saving(share: float) -> str:
-    if abs(share) < SAME:
-        return "about the same as"
-    return f"{show_share(abs(share))} {'less' if share > 0 else 'more'} than"

@@ -7,19 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-import numpy as np
-
-from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.characterize.gpu_mix import gpu_mix
-from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
-from gpuplan.analysis.characterize.today import Today, today
+from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.spells import REASON, limit_share
+from gpuplan.analysis.waits.spells import REASON
 from gpuplan.planner.baselines import compare_baselines
-from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.elastic.job_classes import COLUMNS
 from gpuplan.planner.frontier.reference_points import reference_points_of
 from gpuplan.planner.frontier.study import FrontierStudy, PlanRequest, Section, study_frontier
@@ -30,24 +25,13 @@ from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis, pay_per_use, todays_basis
 from gpuplan.planner.requests.pareto import ParetoRequest
-from gpuplan.planner.requests.site_request import KUBERNETES
-from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
-from gpuplan.planner.site.fidelity import (
-    NO_WAITS,
-    Fidelity,
-    named_for,
-    unknown,
-    why_not_today,
-    without_limits,
-)
-from gpuplan.planner.site.pool_replays import fidelity_of_pools
-from gpuplan.planner.sizing.pools import PoolTerms, pools_of
+from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.planner.site.log_replay import COLUMNS as REPLAYED
+from gpuplan.planner.site.log_replay import todays_fidelity
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.studies.pareto_results import ParetoResults, pareto_results
 
 Progress = Callable[[float], None]
-TODAYS_POLICY = "first-fit"
-"""What today is replayed under: plans have no policy of one cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +107,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     request.check()
     model, on_types, prices = request.open()
     types, cluster = request.types, request.rented()
-    columns = tuple(dict.fromkeys((*COLUMNS, *TODAY_COLUMNS, *REPLAYED)))
+    columns = tuple(dict.fromkeys((*COLUMNS, *REPLAYED)))
     trace = read_trace(request.trace, request.jobs, columns=columns, optional=(REASON,))
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
@@ -158,7 +142,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     sections = _sections(request, study, progress)
     if not types.is_mixed and _needs_other_laws(request, model):
         sections = (*sections, laws_of(study, trace, classes))
-    fidelity = _fidelity(request, trace, now)
+    fidelity = todays_fidelity(trace, request.jobs, now)
     notes = (*study.notes, *priced_at, *_on_basis(basis))
     study = replace(study, sections=sections, mix=mix, recommends=fidelity.may_speak, notes=notes)
     return ParetoStudy(
@@ -176,26 +160,6 @@ def _on_basis(basis: TodaysBasis) -> tuple[str, ...]:
         "dollars a month are today's bill, with GPUs more or fewer than today's at the mean "
         f"pay-per-use price{fixed}",
     )
-
-
-def _fidelity(request: ParetoRequest, trace: Trace, now: Today | None) -> Fidelity:
-    """Return how a replay of today compares with the log: first-fit on the GPUs held at once."""
-    if why := why_not_today(request.jobs, trace.provenance):
-        return unknown(why)
-    if now is None or now.mean_wait_s is None:
-        return unknown(NO_WAITS)
-    terms = PoolTerms(None, None, 0.0, "given", None, False, request.jobs.seed)
-    try:
-        pools, seen = pools_of(trace, terms)
-    except InputError:  # all its jobs still run, say
-        return unknown("no job can be replayed")
-    _, draws = np.random.default_rng(request.jobs.seed).spawn(2)  # as every replay draws
-    policy = PolicySpec(TODAYS_POLICY, TODAYS_POLICY, {})
-    is_part = request.jobs.where is not None
-    fidelity, _ = fidelity_of_pools(pools, seen, policy, draws, is_part=is_part)
-    limited = limit_share(trace.submitted().jobs)
-    has_partitions = trace.provenance.source_format not in KUBERNETES
-    return named_for(without_limits(fidelity, limited), has_partitions=has_partitions)
 
 
 def first_submit_of(trace: Trace) -> datetime | None:

@@ -8,7 +8,9 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H
+from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.trace.input_files import trace_input
+from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.frontier.budget import parse_budgets
 from gpuplan.planner.money.book_types import shared_pool_notes
 from gpuplan.planner.money.price_times import price_time_notes
@@ -40,9 +42,17 @@ from gpuplan.planner.plan.today import (
 )
 from gpuplan.planner.plan.uncertainty import PlanDollars
 from gpuplan.planner.requests.plan import USUAL_SPOT_HAZARD, PurchaseRequest
+from gpuplan.planner.site.fidelity import Fidelity
+from gpuplan.planner.site.log_replay import todays_fidelity
 from gpuplan.planner.speedup.registry import load_speedup
 from gpuplan.planner.studies.plan_document import PlanAnswer, old_plan, terms_of, with_options_of
-from gpuplan.planner.studies.plan_inputs import check_same_types, markets_of, of_file, plan_trace
+from gpuplan.planner.studies.plan_inputs import (
+    check_same_types,
+    markets_of,
+    of_file,
+    plan_trace,
+    todays_bill,
+)
 from gpuplan.planner.studies.plan_notes import dear_spot, long_terms, paid_notes, plan_notes
 from gpuplan.planner.studies.plan_results import (
     PlanClass,
@@ -53,6 +63,8 @@ from gpuplan.planner.studies.plan_results import (
 )
 from gpuplan.planner.studies.plan_services import PlannedServices, priced, service_demand
 from gpuplan.simkit.arrays import FloatArray
+
+NOT_THE_LOG = "a replay of today does not match the waits of the log"
 
 
 def plan(request: PurchaseRequest) -> PlanAnswer:
@@ -120,7 +132,15 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
     old = None if older is None else old_plan(older, request.upkeep.hysteresis)
     proof = prove(program, target, _terms(request), request.holdout, old)
     short = caveat(jobs.window_s, request.holdout)
-    results = _results(request, proof, services, committed_today)
+    now = today(trace)
+    results = _results(
+        request,
+        proof,
+        services,
+        committed_today,
+        _fidelity(request, trace, now),
+        todays_bill(request, trace, now),
+    )
     late = () if results.services is None else results.services.warnings
     return PlanAnswer(
         request=request,
@@ -146,6 +166,7 @@ def _planned(request: PurchaseRequest, older: PlanFile | None) -> PlanAnswer:
         ),
         notes=(*plan_notes(request, proof, prices), *paid),
         log=trace_input(trace),
+        source_format=trace.provenance.source_format,
         offered=offered,
         bought=proof.bought,
         older=older,
@@ -185,6 +206,8 @@ def _results(
     proof: PlanProof,
     services: PlannedServices | None,
     committed_today: tuple[CommittedToday, ...],
+    fidelity: Fidelity,
+    billed: Today | None,
 ) -> PlanResults:
     """Return what a plan says; it is compared with plans that need not stay with an older one."""
     bought, decision = proof.bought, proof.decision
@@ -210,6 +233,9 @@ def _results(
         value_s = None if run is None else run.measured_s(request.target)
         limit_s = request.target.limit(columns.now_s)
         targets = (PlanTarget(write_target(request.target) or "", limit_s, value_s),)
+    unconfirmed = proof.unconfirmed
+    if not fidelity.may_speak:
+        unconfirmed = (NOT_THE_LOG, *unconfirmed)
     mean_gpus, peak_gpus = recorded_gpus(columns)
     today_usd, rented_usd = (
         None if usd_per_h is None else usd_per_h * MONTH_H
@@ -224,8 +250,9 @@ def _results(
         saving_over_today_share=1 - usd / today_usd if today_usd else None,
         recorded_usd_per_month=recorded_usd,
         recorded_committed_gpus=None if recorded is None else float(recorded.all_committed.sum()),
-        confirmed=not proof.unconfirmed,
-        unconfirmed=proof.unconfirmed,
+        confirmed=not unconfirmed,
+        unconfirmed=unconfirmed,
+        fidelity=fidelity,
         targets=targets,
         today=PlanToday(
             mean_gpus=mean_gpus,
@@ -235,6 +262,8 @@ def _results(
             mean_wait_s=_mean_wait_s(jobs),
             committed=committed_today,
             usd_per_month=today_usd,
+            bill_usd_per_month=_bill_usd_per_month(billed, columns, today_usd),
+            price_is_assumed=not request.has_price,
             going_on_gpus=sum(market.held for market in columns.markets),
         ),
         markets=uses,
@@ -260,6 +289,32 @@ def _results(
             uses,
         ),
     )
+
+
+def _fidelity(request: PurchaseRequest, trace: Trace, now: Today | None) -> Fidelity:
+    """Return how a replay of today compares with the log: on the GPUs held at once, or the cap.
+
+    A cap need not be today's cluster; where it is, jobs that overlap by chance are above it.
+    """
+    fidelity = todays_fidelity(trace, request.jobs, now)
+    shape = request.shape()
+    if fidelity.may_speak or shape is None:
+        return fidelity
+    of_cap = todays_fidelity(trace, request.jobs, now, shape)
+    return of_cap if of_cap.may_speak else fidelity
+
+
+def _bill_usd_per_month(
+    billed: Today | None, columns: RouteColumns, today_usd: float | None
+) -> float | None:
+    """Return today's bill; without a price book it is that of the jobs as recorded.
+
+    None where GPUs are there that are not of a book, so that their cost is not known.
+    """
+    if billed is not None:
+        return billed.usage.usd_per_month
+    has_pools = any(market.standing_today for market in columns.markets)
+    return None if has_pools else today_usd
 
 
 def _mean_wait_s(jobs: PlannedJobs) -> float | None:

@@ -242,12 +242,14 @@ class PlanAnswer(Answer[PurchaseRequest, PlanResults]):
 
     Attributes:
         log: that it is of.
+        source_format: of the log.
         offered: markets of each GPU type.
         bought: the plan.
         older: the plan that it stays with; None without one.
     """
 
     log: InputFile
+    source_format: str
     offered: Mapping[str, GpuMarkets]
     bought: Purchase
     older: PlanFile | None

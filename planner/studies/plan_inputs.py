@@ -9,12 +9,15 @@ from pathlib import Path
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H, time_of
 from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.characterize.today import Today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.job_table.gpu_names import match_types
 from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import ALWAYS_US, COMMITTED, FOREVER_US, OWNED
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import Trace
+from gpuplan.analysis.waits.spells import REASON
+from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
@@ -26,6 +29,7 @@ from gpuplan.planner.plan.replay import LASTS_AT_MOST
 from gpuplan.planner.plan.spot_record import SpotRecord, spot_record
 from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.requests.plan import PurchaseRequest
+from gpuplan.planner.site.log_replay import COLUMNS as REPLAYED
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 FILE_OPTIONS = ("spot", "defer", "by", "speedup", "cluster", "spot_availability", "budget")
@@ -37,8 +41,22 @@ def plan_trace(request: PurchaseRequest) -> Trace:
     words = {word.lower() for word in re.findall(r"\w+", conditions)}
     named = [name for name in CANONICAL if name in words]
     by = [] if request.by not in CANONICAL else [request.by]
-    columns = dict.fromkeys([*COLUMNS, "user", *named, *by])
-    return read_trace(request.trace, request.jobs, columns=list(columns)).submitted()
+    columns = dict.fromkeys([*COLUMNS, *REPLAYED, "user", *named, *by])
+    trace = read_trace(request.trace, request.jobs, columns=list(columns), optional=(REASON,))
+    return trace.submitted()
+
+
+def todays_bill(request: PurchaseRequest, trace: Trace, now: Today | None) -> Today | None:
+    """Return what a log shows with its bill under the price book of a request.
+
+    None where no prices are given, or none of GPUs in use.
+    """
+    if not request.prices.is_given:
+        return None
+    try:
+        return at_book(trace, now, Prices.read(request.prices, request.jobs.log.time_zone))
+    except UsageError:  # with prices on demand and of commitments beside the book
+        return None
 
 
 def markets_of(

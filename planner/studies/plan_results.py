@@ -14,6 +14,7 @@ from gpuplan.planner.plan.levers import LeverWorth
 from gpuplan.planner.plan.market_use import CostStep, MarketUse
 from gpuplan.planner.plan.outlook import PlanOutlook
 from gpuplan.planner.plan.today import CommittedToday
+from gpuplan.planner.site.fidelity import Fidelity
 from gpuplan.planner.studies.plan_services import PlannedServices
 
 
@@ -29,6 +30,9 @@ class PlanToday:
         committed: GPUs under commitments of today.
         usd_per_month: of these commitments and the rest on demand, at the prices of the plan;
             owned GPUs cost nothing here. Null where GPUs above them have no price on demand.
+        bill_usd_per_month: the bill of the jobs under the price book, as `gpuplan bill` has it:
+            with owned GPUs, at the prices of each time. Null where the book lacks a price.
+        price_is_assumed: whether no price of committed or on-demand GPUs is given.
         going_on_gpus: that an older plan committed to, and whose term goes on.
     """
 
@@ -39,6 +43,8 @@ class PlanToday:
     mean_wait_s: float | None
     committed: tuple[CommittedToday, ...]
     usd_per_month: float | None
+    bill_usd_per_month: float | None
+    price_is_assumed: bool
     going_on_gpus: Hidden[float] = 0.0
 
     @property
@@ -117,6 +123,7 @@ class PlanResults:
         recorded_committed_gpus: that it commits to.
         confirmed: whether a plan made so for the first part of the log held on the rest.
         unconfirmed: why it is not confirmed; empty where it is.
+        fidelity: how a replay of today compares with the log.
         targets: bounds on times.
         today: the jobs as recorded.
         markets: what is bought and used, by GPU type.
@@ -145,6 +152,7 @@ class PlanResults:
     recorded_committed_gpus: float | None
     confirmed: bool
     unconfirmed: tuple[str, ...]
+    fidelity: Fidelity
     targets: tuple[PlanTarget, ...]
     today: PlanToday
     markets: tuple[MarketUse, ...]
