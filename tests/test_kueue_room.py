@@ -26,7 +26,7 @@ def site(quota, nodes):
     [
         (16, 1, False, "its nodes have 8"),
         (16, 2, False, None),  # the nodes exist
-        (16, 0, False, "no node in the dump"),
+        (16, 0, False, "the dump shows no nodes that have them"),
         (16, 1, True, None),  # the change brings its nodes
         (8, 0, False, None),
     ],

@@ -149,8 +149,19 @@ def test_prices_of_another_time_than_the_log_are_said(said, tmp_path, command):
     amid = warned("2024-03-05", "2024-03-06")
     assert "begin on 2024-03-05; what ran before, from 2024-03-01, pays the first ones" in amid
     assert "end on 2019-03-02; the jobs ran from" in warned("2019-03-01", "2019-03-02")
-    near = warned("2024-02-01", "2024-03-02")
+    near = warned("2024-02-12", "2024-02-13")
     assert "the jobs ran" not in near and "what ran before" not in near
+
+
+def test_samples_of_one_type_go_stale_while_those_of_another_go_on(said, tmp_path):
+    path = log(tmp_path / "t.parquet", ("a", 0, 10, 4))
+    of_a100 = table_of(tmp_path / "p.parquet", "2024-01-01")
+    later = pl.read_parquet(table_of(tmp_path / "q.parquet", "2024-03-05"))
+    both = pl.concat([pl.read_parquet(of_a100), later.with_columns(gpu_type=pl.lit("H100"))])
+    both.write_parquet(of_a100)
+    err = said("bill", path, "--prices", of_a100)[1]
+    assert "the samples of the price of A100 in" in err
+    assert "end on 2024-01-01; the jobs ran from 2024-03-01 to 2024-03-11, and what ran" in err
 
 
 def test_builtin_prices_are_of_one_day(said, tmp_path):
@@ -162,7 +173,7 @@ def test_builtin_prices_are_of_one_day(said, tmp_path):
 def test_a_forecast_below_what_is_billed_already_is_called_so(gpuplan, said, tmp_path):
     path = log(tmp_path / "t.parquet", ("a", 0, 31, 1), ("a", 31, 36, 20))
     text, _ = said("forecast", path, "--spend", "--price", "1")
-    assert "2024-04 has cost $2,400 already, more than the $720.00" in text
+    assert "2024-04 has already cost $2,400, more than the $720.00" in text
     assert "will cost" not in text and "is billed already" not in text
     more = log(tmp_path / "m.parquet", ("a", 0, 31, 1), ("a", 31, 36, 1))
     text, _ = said("forecast", more, "--spend", "--price", "1")

@@ -142,7 +142,7 @@ def test_a_bill_above_the_budget_is_told_with_one_that_keeps_it(gpuplan, newtrac
     code, _, err = gpuplan(*asked, "--budget", "$90/h")
     assert code == 0
     said = " ".join(err.split())
-    assert "exceed the budget: billed $" in said and "for $90.00/h (+" in said
+    assert "the last jobs): billed $" in said and "for $90.00/h (+" in said
     instead = said.partition("--budget '")[2].partition("'")[0]
     assert instead.startswith("$")
     found = results(gpuplan, *asked[1:], "--budget", instead)

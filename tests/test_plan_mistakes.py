@@ -122,7 +122,7 @@ def test_a_cluster_without_a_type_of_the_log_is_told_as_one_value(gpuplan, tmp_p
 
 def test_a_short_part_held_out_is_named(gpuplan, days):
     code, _, err = gpuplan("plan", days, *BOTH, "--holdout", "10%")
-    assert code == 0 and "warning: the part held out is 1.9 days" in err
+    assert code == 0 and "warning: the plan was tried on the last 1.9 days" in err
     code, _, err = gpuplan("plan", days, *BOTH)
     assert code == 0 and "held out" not in err
 

@@ -189,7 +189,7 @@ def test_a_saving_that_did_not_hold_is_not_confirmed(gpuplan, tmp_path):
     results, text = results_of(gpuplan, *words), headline_of(gpuplan, *words)
     assert results["confirmed"] is True and results["holdout"]["saved"] is False
     assert results["saving_over_today_share"] > 0.05
-    assert ": its cost held on the last 30% of the log, its saving did not, for all on" in text
+    assert ": its cost held on the last 30% of the log, its saving did not: all on" in text
     assert "confirmed" not in text
     code, _, err = gpuplan("plan", *words, "--fail-if", "holdout.saved == false")
     assert code == 1 and "holdout.saved" in err

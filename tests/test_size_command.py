@@ -176,7 +176,11 @@ def test_a_commitment_with_its_two_extremes(gpuplan, lab, two_types):
         (("--gpus", "8", "--commit", "1"), 2, "a commitment needs both prices"),
         (("--gpus", "8", "--growth", "20"), 2, "expected a percentage such as 20%"),
         (("--gpus", "8", "--growth=-100%"), 2, "more than -100%"),
-        (("--gpus", "8", "--ci", "30"), 2, "--ci must be between 50 and 99.9"),
+        (
+            ("--gpus", "8", "--ci", "30"),
+            2,
+            "--ci must be 0 (no interval) or 50 to 99.9 percent, got 30",
+        ),
         (("--gpus", "8", "--price", "A100=1"), 2, "name no GPU type have no price"),
         (
             ("--commit", "A100=1", "--on-demand", "2"),

@@ -222,7 +222,7 @@ def test_who_has_most_of_it_is_named(gpuplan, tmp_path):
         user=["eve", "dan", "cid", "bob", "ann", None], **use([0.0] * 6, [1.0] * 6),
     )  # fmt: skip
     out = " ".join(gpuplan("waste", path, "--no-replay")[1].split())
-    assert "do nothing. eve, dan and cid have 75% of it." in out
+    assert "do nothing. eve, dan and cid account for 75%." in out
 
 
 def test_a_replay_that_is_not_the_log_says_nothing_of_waits(gpuplan, tmp_path):

@@ -132,7 +132,7 @@ def test_idle_ends_that_summaries_cannot_see_are_not_known(gpuplan, tmp_path):
     path = two_idlers(tmp_path / "t.parquet")
     out = " ".join(gpuplan("waste", path, "--no-replay")[1].split())
     assert out.startswith("At least 480 GPU-hours")
-    assert "idle for over 2 h at begin or end: not known (needs --metrics) - -" in out
+    assert "idle for over 2 h at the start or end: not known (needs --metrics) - -" in out
     waits = waits_of(effect(END, -1, -2), effect(SHRINK, -1, -2), effect(ALL, -2, -4))
     alone = "alone (3 jobs that never used a GPU) cuts"
     assert alone in " ".join(_without(waits, is_without_series=True))
@@ -210,7 +210,7 @@ def test_failed_work_is_told_without_figures_of_use(gpuplan, unseen):
     assert code == 0
     # 40 GPU-hours at $3 in 720 h, and 730.5 h are a month.
     assert "2 jobs that failed or timed out held 40 of them (25.0%): $121.75 a month." in said
-    assert "no GPU of the job ever used: not known - - -" in said
+    assert "no GPU of the job used: not known - - -" in said
     assert "failed or timed out 2 40 25.0% of all $120.00" in said
     assert "$0.00" not in said
 
@@ -225,7 +225,7 @@ def test_dollars_of_a_table_are_of_its_gpu_hours(gpuplan, tmp_path):
     assert code == 0
     rows = [" ".join(line.split()) for line in out.splitlines()]
     assert "kind jobs GPU-hours of those known $ $ per month" in rows
-    assert "no GPU of the job ever used 1 40 62.5% $120.00 $60.88" in rows
+    assert "no GPU of the job used 1 40 62.5% $120.00 $60.88" in rows
     assert any(row.startswith("ann 1 1 40 40 100.0%") and "$120.00 $60.88" in row for row in rows)
     results = answer(gpuplan, str(path), "--price", "3", "--no-replay")
     assert (results["usd"], results["usd_per_month"]) == pytest.approx((120, 60.875))

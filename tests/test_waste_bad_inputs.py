@@ -72,9 +72,7 @@ def test_damaged_summaries_are_unknown_and_told_beside_good_ones(gpuplan, site, 
     text = told(gpuplan, log("log.txt", *comments))
     assert f"{note}" in text and ": 1 " in text[text.index(note) :]
     assert "nothing is known of the use of 1 GPU-hours of 1 job (50.0%)" in text
-    assert (
-        "50.0% of 2 GPU-hours have figures of use; of these at least 1 GPU-hours (100.0%)" in text
-    )
+    assert "Use is known for 50.0% of 2 GPU-hours; of these at least 1 GPU-hours (100.0%)" in text
 
 
 def test_gpus_with_memory_alone_count_as_idle_and_that_is_told(gpuplan, site):

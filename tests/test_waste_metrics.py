@@ -60,7 +60,7 @@ def test_series_tell_idle_ends_energy_and_what_they_cover(gpuplan, watched):
     groups = {row["name"]: row["kwh"] for row in energy["groups"]}
     assert groups == pytest.approx({"x": 1.0, "y": 1.0}, abs=0.02)
     _, out, err = gpuplan("waste", *words)
-    assert out.startswith("66.7% of 30 GPU-hours have figures of use; of these 17 GPU-hours")
+    assert out.startswith("Use is known for 66.7% of 30 GPU-hours; of these 17 GPU-hours")
     assert "--metrics cover 1 GPU of 1 node" in " ".join(err.split())
 
 
@@ -118,7 +118,7 @@ def test_dollars_of_a_log_known_in_part_are_those_of_the_log(gpuplan, watched):
     assert "17 GPU-hours (85.0%) do nothing: $34.0" in " ".join(out.split())
     header = next(line for line in out.splitlines() if "GPU-hours  of those known" in line)
     assert header.endswith(" $")
-    (idle,) = (line for line in out.splitlines() if "no GPU of the job ever used" in line)
+    (idle,) = (line for line in out.splitlines() if "no GPU of the job used" in line)
     assert float(idle.split("$")[1]) == pytest.approx(20, abs=0.1)  # 10 GPU-hours
     assert "No job waited for such GPUs meanwhile." in " ".join(out.split())
 

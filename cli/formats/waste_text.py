@@ -29,9 +29,9 @@ MOST_NAMED = 3
 LEAST_PART = 0.05
 """Of the effect of all remedies, from which one is named."""
 KIND_WORDS = {
-    IDLE: "no GPU of the job ever used",
-    IDLE_ENDS: "idle for over 2 h at begin or end",
-    PARTLY_IDLE: "GPUs never used beside others",
+    IDLE: "no GPU of the job used",
+    IDLE_ENDS: "idle for over 2 h at the start or end",
+    PARTLY_IDLE: "some GPUs of the job never used",
     LOW: "under 15% on average",
     FAILED: "failed or timed out",
     UNKNOWN: "unknown",
@@ -65,7 +65,7 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         )
     held = show_number(results.gpu_h)
     if known_share < MOSTLY_KNOWN:
-        yield f"{show_share(known_share)} of {held} GPU-hours have figures of use; of these"
+        yield f"Use is known for {show_share(known_share)} of {held} GPU-hours; of these"
     if results.idle_gpu_h < FEW_GPU_H:
         yield _begun("no GPU-hours do nothing.", known_share)
         return
@@ -75,8 +75,8 @@ def _sentences(results: WasteResults) -> Iterator[str]:
         yield "No job waited for such GPUs meanwhile."
     elif results.clock is not None:
         yield (
-            f"{show_share(results.clock.waited_share)} of it was while other jobs waited for such "
-            "GPUs, for whatever reason."
+            f"{show_share(results.clock.waited_share)} of these hours passed while other jobs "
+            "waited for such GPUs, for whatever reason."
         )
     if results.counterfactual is not None and shift_h is None:
         yield from _without(results.counterfactual, is_without_series=lacks_ends(results))
@@ -104,7 +104,7 @@ def _who(results: WasteResults) -> Iterator[str]:
         return
     share = sum(row.idle_gpu_h for row in most) / results.idle_gpu_h
     names = joined([shortened(row.name, MOST_OF_A_NAME) for row in most])
-    yield f"{names} have {share:.0%} of it."
+    yield f"{names} account for {share:.0%}."
 
 
 def _begun(text: str, known_share: float) -> str:

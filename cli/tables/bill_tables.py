@@ -134,7 +134,7 @@ def months_table(results: BillResults) -> Table:
         [fields_of(month) | _largest(results, month) for month in results.months],
         {
             "name": "month",
-            "hours": "hours in the log",
+            "hours": "hours billed",
             "usd": "bill",
             "idle_usd": "idle" if results.cluster_gpus is not None else "",
             "largest": "largest",

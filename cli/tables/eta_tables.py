@@ -73,16 +73,16 @@ def _tested(results: EtaResults) -> str:
 
 
 def _tested_at_once(results: EtaResults) -> str:
-    """Return how often jobs forecast to start at once did; empty of Slurm, where none is tested."""
+    """Return how often jobs forecast to start at once did; of Slurm none is tested."""
     tested = results.backtest
     if tested is not None and isinstance(tested.at_once_share, float):
         return (
-            f"Of {tested.at_once_jobs:,} past jobs forecast so, {tested.at_once_share:.0%} "
-            "started within 5 min."
+            f"Of {tested.at_once_jobs:,} past jobs forecast to start at once, "
+            f"{tested.at_once_share:.0%} started within 5 min."
         )
     if results.job.limit_s is not None:
-        return ""
-    return "How often that holds is unknown: too few past jobs were forecast so."
+        return "How often that holds is unknown: only forecasts of a wait are tested."
+    return "How often that holds is unknown: too few past jobs were forecast to start at once."
 
 
 def _no_shorter_limit(results: EtaResults) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from gpuplan.analysis.base.words import listed, price_text
+from gpuplan.analysis.base.words import counted, listed, price_text
 from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import Precision, show_between, show_duration, show_usd
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gpuplan.planner.speedup.model import SpeedupModel
 
 AVERAGE_NOTE = (
-    "a budget is an average over time: the GPUs rented at once peak at 3 to 5 times it on real "
-    "traces, so the cloud or cluster must be able to give that many"
+    "a budget is an average over time: the most GPUs rented at once were 1.9 to 35 times it on "
+    "real traces, so the cloud or cluster must be able to give that many"
 )
 SHOWN_OVER = 3
 SLOW = 1.5  # times the planned mean completion time
@@ -342,10 +342,10 @@ def on_budgets(study: FrontierStudy) -> Iterator[str]:
     if shown:
         what = "billed" if study.prices else "GPUs rented"
         more = len(study.over) - len(shown)
+        rest = f"; and {counted(more, 'more budget')}" if more else ""
         yield (
-            f"in replay, whole nodes, delays and the last jobs exceed the budget: {what} "
-            f"{'; '.join(_exceeded(study, point) for point in shown)}"
-            f"{f'; {more} more budgets are exceeded too' if more else ''}"
+            "in replay, plans cost more than their budgets (delays, idle nodes, the last jobs): "
+            f"{what} {'; '.join(_exceeded(study, point) for point in shown)}{rest}"
         )
 
 

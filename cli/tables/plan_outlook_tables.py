@@ -290,9 +290,10 @@ def waiting_words(replay: ReplayedPurchase, slower: float) -> str:
     names = [name.replace(", ", " ") for name in replay.slower_classes]
     if not names:
         return ""
-    classes = "one class exceeds" if len(names) == 1 else f"{len(names)} classes exceed"
+    classes = "one class takes" if len(names) == 1 else f"{len(names)} classes take"
     return (
-        f" With the waits of the replay, {classes} {slower:g} times: {listed(names, MOST_CLASSES)}."
+        f" With the waits of the replay, {classes} over {slower:g} times as long as today: "
+        f"{listed(names, MOST_CLASSES)}."
     )
 
 

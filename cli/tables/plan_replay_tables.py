@@ -71,8 +71,8 @@ def confirmed_text(results: PlanResults, has_budget: bool = False) -> str:
     usd = show_about_usd(holdout.today.usd_per_month or 0.0)
     if _saves(results):
         return (
-            f"{tried[0].upper()}{tried[1:]}: its cost held on {part}, its saving did not, "
-            f"for {name} would have cost {usd} there."
+            f"{tried[0].upper()}{tried[1:]}: its cost held on {part}, its saving did not: "
+            f"{name} would have cost {usd} there."
         )
     return f"On {part}, {tried}: confirmed; {name} would have cost less there too, {usd}."
 

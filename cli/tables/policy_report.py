@@ -156,7 +156,7 @@ def _pooled(outcomes: Sequence[PolicyOutcome], pooled: Sequence[PolicyOutcome]) 
     is_shorter = all(
         run.results.mean_wait_s < waits[0] and run.results.p95_wait_s < waits[1] for run in pooled
     )
-    why = "which alone shortens waits" if is_shorter else "so their waits do not compare"
+    why = "which by itself can shorten waits" if is_shorter else "so their waits do not compare"
     of_site = list(dict.fromkeys(run.name for run in pooled if has_quotas(run.settings)))
     steps = [] if len(kept.gpus_by_type) == 1 else [f"--where \"gpu_type = '{kind}'\""]
     if len(of_site) < len(names):

@@ -37,15 +37,15 @@ def spend_headline(results: SpendResults) -> str:
     is_over = (first.so_far_usd or 0.0) > first.usd
     if is_over:
         text = (
-            f"{first.month} has cost ${first.so_far_usd:,.0f} already, more than the "
-            f"{show_about_usd(first.usd)} ({results.level:.0%} interval {low} to {high}) that the "
-            "forecast has for the whole month: use is no longer as in the months before"
+            f"{first.month} has already cost ${first.so_far_usd:,.0f}, more than the "
+            f"{show_about_usd(first.usd)} ({results.level:.0%} interval {low} to {high}) forecast "
+            "for the whole month: use has changed"
         )
     if len(results.totals) > 1:
         whole = show_about_usd(results.usd)
         months = f"the {len(results.totals)} months to {last.month}"
         text += (
-            f". The {whole} that it has for {months} is too low then"
+            f". The {whole} forecast for {months} is then too low"
             if is_over
             else f", and {months} about {whole}"
         )

@@ -79,7 +79,8 @@ def _noise(sweep: Sweep) -> str:
     if case.savings.confidence is None or verdict is None or verdict.saving_interval_usd is None:
         return ""
     low, high = sorted(abs(end) for end in verdict.saving_interval_usd)
-    return f"; {case.savings.confidence.level_percent:g}% interval {_between(low, high, sweep)}"
+    level = f"{case.savings.confidence.level_percent:g}%"
+    return f" ({level} interval of the difference: {_between(low, high, sweep)})"
 
 
 def _between(low: float, high: float, sweep: Sweep) -> str:

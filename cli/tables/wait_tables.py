@@ -60,7 +60,7 @@ def reasons_table(summary: WaitSummary) -> Table:
             "wait_h": "wait hours",
             "share": "of all",
             "jobs": "jobs",
-            "full_cluster_share": "of it, too few GPUs free",
+            "full_cluster_share": "share with too few GPUs free",
         },
     )
 
@@ -104,7 +104,7 @@ def groups_table(results: WaitsResults, most: int | None = MOST_GROUPS) -> Table
             "p50_wait_s": "P50" if most is None else "",
             "p95_wait_s": "P95",
         },
-        Column("top_reason", "most of it", read=_top_reason),
+        Column("top_reason", "main reason", read=_top_reason),
     )
 
 

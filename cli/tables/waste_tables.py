@@ -155,11 +155,11 @@ def remedies_table(waits: Counterfactual) -> Table:
             "what": "change",
             "changed_jobs": "jobs changed",
             "mean_wait_s": "mean wait",
-            "mean_error_s": "error",
-            "mean_verdict": "verdict",
+            "mean_error_s": "mean error",
+            "mean_verdict": "mean verdict",
             "p95_wait_s": "P95 wait",
-            "error_s": "error of it",
-            "verdict": "verdict of it",
+            "error_s": "P95 error",
+            "verdict": "P95 verdict",
         },
     )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 
+import numpy as np
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.time_units import HOUR_US, MICROS, instant
@@ -306,7 +307,11 @@ def _markets(cells: Sequence[BillCell]) -> list[BillMarket]:
 def month_rows(bill: BilledPeriod) -> list[BillMonth]:
     """Return the months of a bill with who pays in each."""
     by_month = grouped(bill.cells, lambda cell: cell.period)
-    edges, is_partial, rows = bill.months.edges_us, bill.months.is_partial, []
+    is_partial, rows = bill.months.is_partial, []
+    begins, ends = bill.months.edges_us[:-1], bill.months.edges_us[1:]
+    if bill.is_cluster and not bill.chosen:  # a cluster is paid for while the log lasts
+        first, last = bill.runs.window_us
+        begins, ends = np.maximum(begins, first), np.minimum(ends, last)
     for place in bill.places:
         cells = by_month.get(place, [])
         parts = [
@@ -316,7 +321,7 @@ def month_rows(bill: BilledPeriod) -> list[BillMonth]:
         rows.append(
             BillMonth(
                 name=bill.months.names[place],
-                hours=float(edges[place + 1] - edges[place]) / HOUR_US,
+                hours=float(ends[place] - begins[place]) / HOUR_US,
                 is_partial=is_partial[place],
                 usd=total_cents(cells) / 100,
                 idle_usd=_idle_cents(cells) / 100,

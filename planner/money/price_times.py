@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
+import polars as pl
+
 from gpuplan.analysis.base.time_units import DAY_US, micros_of, time_of
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
 from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import Trace
@@ -16,7 +18,9 @@ from gpuplan.planner.money.price_book import Prices
 
 MOST_NAMED = 6
 LONG_AGO_US = 183 * DAY_US
-"""Prices of one day, or samples that end, are of the time of a log within half a year of it."""
+"""Prices of one day are of the time of a log within half a year of it."""
+STALE_US = 31 * DAY_US
+"""From the last sample of a type on, after which its price is no longer an observation."""
 
 
 def price_time_notes(
@@ -51,13 +55,30 @@ def price_time_notes(
         if first >= end:
             return (f"{begins}; {span}, and pay the first ones",)
         return (f"{begins}; what ran before, from {_day(begin)}, pays the first ones",)
-    rows = read_prices(Path(prices.table)).prices
-    last = rows["timestamp"].max()
-    if isinstance(last, datetime) and not rows["is_change"].any():
-        return _of_other_day(
-            f"the prices of {prices.table} end on {last:%Y-%m-%d}", last, span, trace
-        )
-    return ()
+    return _stale(prices.table, [name or prices.gpu for name in of_table], span, end)
+
+
+def _stale(table: str, types: Iterable[str | None], span: str, end_us: int) -> tuple[str, ...]:
+    """Return which types have their last sample long before the end of a log; a change holds on."""
+    rows = read_prices(Path(table)).prices
+    by_type = rows.group_by(pl.col("gpu_type").cast(pl.String)).agg(
+        pl.col("timestamp").max(), pl.col("is_change").any()
+    )
+    ends = {
+        name: last
+        for name in types
+        for listed_type, last, is_change in by_type.rows()
+        if name is not None and same_gpu(name, listed_type) and not is_change
+    }
+    stale = {name: last for name, last in ends.items() if micros_of(last) < end_us - STALE_US}
+    if not stale:
+        return ()
+    first = min(stale.values())
+    names = listed(list(stale), MOST_NAMED)
+    return (
+        f"the samples of the price of {names} in {table} end on {first:%Y-%m-%d}; {span}, and what "
+        "ran later pays the last one",
+    )
 
 
 def _of_other_day(what: str, at: datetime, span: str, trace: Trace) -> tuple[str, ...]:

@@ -288,9 +288,9 @@ def caveat(window_s: float, share: float) -> str | None:
     """Return what a short log, or a short part held out, does to the confirmation, if anything."""
     part_s = window_s * share
     part = (
-        f"the part held out is {part_s / DAY_S:.2g} days, which need not be like the others of a "
-        "week"
+        f"the plan was tried on the last {part_s / DAY_S:.2g} days, "
+        "which may not be typical of a week"
     )
     if window_s < TWO_WEEKS_S:
-        return f"the log covers {window_s / DAY_S:.2g} days: with less than two weeks {part}"
+        return f"the log covers {window_s / DAY_S:.3g} days, less than two weeks: {part}"
     return part if part_s < USUAL_SHARE * TWO_WEEKS_S else None

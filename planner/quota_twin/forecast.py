@@ -57,8 +57,8 @@ NOT_MODELED = (
     "start is the reservation of quota"
 )
 DRAWN = (
-    "run times of unfinished workloads are drawn from what workloads like them did; later ones "
-    "come as in past weeks"
+    "run times of unfinished workloads are sampled from similar past workloads; later arrivals are "
+    "those of past weeks"
 )
 
 

@@ -28,8 +28,8 @@ def room_warnings(
         nodes = node_gpus(changed, flavor)
         if nodes is None:
             warnings.append(
-                f"{rise}; the replay takes it that these GPUs exist, which no node in the dump "
-                "shows"
+                f"{rise}; the replay takes these GPUs to exist, but the dump shows no nodes that "
+                "have them"
             )
         elif gpus > nodes:
             warnings.append(

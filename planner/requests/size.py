@@ -266,7 +266,10 @@ class SizeRequest(StudyRequest):
         self.commitment.check(self.prices)
         self._check_growth()
         if self.level is not None and not 50 <= self.level <= 99.9:
-            raise UsageError(f"--ci must be between 50 and 99.9, got {self.level:g}")
+            raise UsageError(
+                f"--ci must be 0 (no interval) or 50 to 99.9 percent, got {self.level:g}\n"
+                "  next: --ci 90"
+            )
         self._check_sizes()
 
     def _check_growth(self) -> None:

@@ -10,11 +10,11 @@ import numpy as np
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.characterize.today import COLUMNS as TODAY_COLUMNS
 from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.kubernetes.heads import LOG_FORMATS
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waits.spells import limit_share
 from gpuplan.planner.compare import PolicySpec
-from gpuplan.planner.requests.site_request import KUBERNETES
 from gpuplan.planner.runs.trace_jobs import COLUMNS as REPLAYED
 from gpuplan.planner.site.fidelity import (
     NO_WAITS,
@@ -58,5 +58,5 @@ def todays_fidelity(
     is_part = selection.where is not None
     fidelity, _ = fidelity_of_pools(pools, seen, policy, draws, is_part=is_part)
     limited = limit_share(trace.submitted().jobs)
-    has_partitions = trace.provenance.source_format not in KUBERNETES
+    has_partitions = trace.provenance.source_format not in LOG_FORMATS
     return named_for(without_limits(fidelity, limited), has_partitions=has_partitions)

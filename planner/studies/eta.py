@@ -171,7 +171,7 @@ def _quota_eta(request: EtaRequest, progress: Progress) -> StartForecast:
 
 
 DRAWN = (
-    "run times of unfinished jobs are drawn from what jobs like them did; later jobs come as in "
+    "run times of unfinished jobs are sampled from similar past jobs; later arrivals are those of "
     "past weeks"
 )
 NOT_MODELED = (

@@ -40,6 +40,6 @@ def over_already(results: SpendResults, billed: Usd) -> Iterator[str]:
     ]
     more = f"; and {len(most) - MOST_LABELS} more" if len(most) > MOST_LABELS else ""
     yield (
-        f"some cost more of {month} already than the forecast has for all of it, which is of use "
-        f"as in the months before: {'; '.join(parts)}{more}"
+        f"some have already cost more in {month} than is forecast for the whole month, which takes "
+        f"use as in the months before: {'; '.join(parts)}{more}"
     )
