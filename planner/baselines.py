@@ -130,7 +130,7 @@ def compare_baselines(
             weighted_mean_jct_s=mean_s,
             planned=None if best is None else budget_search.replay(best).results(),
             planned_weighted_mean_jct_s=planned_s,
-            planned_over_mean_jct=None if planned_s is None else 1 - (1 - planned_s / mean_s),
+            planned_over_mean_jct=None if planned_s is None else planned_s / mean_s,
             replay=replay,
         )
         points.append(point)

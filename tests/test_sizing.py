@@ -19,7 +19,7 @@ from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sizing import search
 from gpuplan.planner.sizing.pools import PoolTerms, pools_of
 from gpuplan.planner.sizing.search import Sizes, interval_of, smallest
-from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay
+from gpuplan.planner.sizing.sized_replay import ReplayTerms, SizedReplay, excess_of
 from gpuplan.planner.sizing.targets import parse_target
 from gpuplan.simkit.workload import Workload
 
@@ -166,3 +166,13 @@ def test_the_ends_of_the_interval_are_the_first_sizes_that_resamples_allow(share
     found = interval_of(sizes, answer * step)
     assert found.low_gpus == min(low, answer) * step
     assert found.high_gpus == max(high, answer) * step
+
+
+def test_a_job_of_no_length_counts_for_no_target_of_slowdown():
+    runs = np.array([True, False, True])
+    slowdown = np.array([3.0, 1.5])
+    wait_s = np.array([20.0, 9.0, 5.0])
+    mean = parse_target("mean_slowdown <= 2")
+    assert excess_of(mean, wait_s, slowdown, runs).tolist() == [1.0, 0.0, -0.5]
+    of_wait = parse_target("mean_wait <= 10s")
+    assert excess_of(of_wait, wait_s, slowdown, runs).tolist() == [10.0, -1.0, -5.0]

@@ -141,7 +141,6 @@ def peaks(
     order = np.lexsort((step, time))
     time, level = time[order], np.cumsum(step[order])
     hour = time // HOUR_US - first_hour
-    highest = np.zeros(hours, np.int64)
     edges = (first_hour + np.arange(hours)) * HOUR_US
     before = np.searchsorted(time, edges, side="left")
     highest = np.where(before > 0, level[np.maximum(before - 1, 0)], 0)

@@ -6,7 +6,6 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-GPU = "gpu"
 MOST_DEVICES = 4096
 """Devices of a job; a resource of which a job has more counts something else, as gigabytes."""
 

@@ -59,13 +59,11 @@ class _Instance(Struct):
 
 
 class _Provisioned(Struct):
-    backend: str | None = None
     price: float | None = None
     instance_type: _Instance = member(default_factory=_Instance)
 
 
 class _Submission(Struct):
-    submission_num: int = 0
     submitted_at: datetime | None = None
     finished_at: datetime | None = None
     status: str = ""

@@ -9,7 +9,6 @@ import polars as pl
 from gpuplan.analysis.base.time_units import MICROS
 from gpuplan.analysis.job_table.run_cells import runs_of_text
 from gpuplan.analysis.job_table.schema import (
-    CANONICAL,
     QUEUE_COLUMNS,
     REQUEUE,
     RUN_COLUMNS,
@@ -28,7 +27,6 @@ from gpuplan.analysis.reading.plan import Field, ReadingPlan, count, number, tex
 from gpuplan.analysis.reading.source import Head
 from gpuplan.analysis.reading.times import seconds
 
-STATE = CANONICAL["state"]
 A_TIME = "a time"
 LEFT_OUT = {
     WITHOUT_GPUS: "pods or workloads without GPUs left out (gpuplan ingest --include-cpu keeps "

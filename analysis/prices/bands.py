@@ -116,14 +116,14 @@ def _changes(table: PriceTable, hourly: tuple[HourlyPrices, ...]) -> pl.DataFram
 def _available(table: PriceTable, first: int, bin_h: int) -> pl.DataFrame:
     """Return the mean availability of all sources together over the snapshots of a bin."""
     # Providers are seldom seen in the same instant, so each is averaged by itself and then added.
-    per_instant = table.supply.group_by("gpu_type", "kind", "provider", "timestamp").agg(
-        pl.col("available").sum()
-    )
+    per_instant = table.supply.group_by(
+        "gpu_type", "kind", "provider", "timestamp", maintain_order=True
+    ).agg(pl.col("available").sum())
     return (
         per_instant.with_columns((_HOUR - first) // bin_h, pl.col("kind").cast(pl.String))
-        .group_by("gpu_type", "kind", "provider", "hour")
+        .group_by("gpu_type", "kind", "provider", "hour", maintain_order=True)
         .agg(pl.col("available").mean())
-        .group_by("gpu_type", "kind", "hour")
+        .group_by("gpu_type", "kind", "hour", maintain_order=True)
         .agg(pl.col("available").sum())
     )
 

@@ -41,8 +41,15 @@ def site_at(path: Path, commit: str, option: str = "--before") -> QuotaDocument:
     inside = "." if path.is_dir() else path.name
     listed = _git(folder, option, commit, "ls-tree", "-r", "--name-only", "-z", commit, inside)
     names = [name for name in listed.decode("utf-8", "replace").split("\0") if name]
-    names = [name for name in names if path.is_file() or _is_part(name)][:MOST_FILES]
+    names = [name for name in names if path.is_file() or _is_part(name)]
     shown = Path(f"{commit}:{path}")
+    if len(names) > MOST_FILES:
+        raise InputError(
+            shown,
+            f"has {len(names):,} files of YAML or JSON at that commit",
+            expected=f"at most {MOST_FILES:,}",
+            hint="name the folder that holds the queues",
+        )
     if not names:
         raise InputError(shown, "has no file of YAML or JSON at that commit")
     objects = [

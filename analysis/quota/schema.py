@@ -232,8 +232,7 @@ def kept(name: str, spec: Mapping[str, Any]) -> Any:
     Values stay as they are written. Raises `UsageError` as `read_quota_settings`.
     """
     kind = _kind_of(get_type_hints(QuotaSettings)[name])
-    typed = read_quota_settings({name: {"it": spec} if name != "controller" else spec})
-    del typed
+    read_quota_settings({name: {"it": spec} if name != "controller" else spec})
     return _of_kind(spec, kind)
 
 

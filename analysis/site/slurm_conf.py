@@ -50,7 +50,7 @@ def read_slurm_conf(path: Path) -> SiteDocument:
         file, number, line = lines[0]
         problem = f"found {shortened(line)!r}"
         raise InputError(file, problem, row=number, expected="Key=Value, as in a slurm.conf")
-    reader.finish(path)
+    reader.finish()
     return document
 
 
@@ -194,7 +194,7 @@ class _Conf:
         for key in settings:
             self.document.unknown_key(f"{kind} {key}")
 
-    def finish(self, path: Path) -> None:
+    def finish(self) -> None:
         """Resolve node sets and ALL, and leave out nodes and partitions without GPUs."""
         empty = []
         for name, settings in list(self.document.tables.get("partition", {}).items()):

@@ -27,7 +27,6 @@ from gpuplan.analysis.synth.fit import zipf_shares
 from gpuplan.analysis.synth.model import Habits, Owners, WorkloadModel
 
 RUNNING = STATES.index("running")
-TEXT = ("job_id", "user", "group", "job_class", "gpu_type", "source_state")
 
 
 @dataclass(frozen=True, slots=True)

@@ -279,7 +279,7 @@ def limit_share(jobs: pl.DataFrame) -> float | None:
     waits = jobs.filter(pl.col("num_gpus") > 0).select(
         pl.col(REASON).cast(pl.String).fill_null("None"), pl.col("queue_s").fill_nan(None)
     )
-    by_reason = waits.group_by(REASON).agg(pl.col("queue_s").sum()).rows()
+    by_reason = waits.group_by(REASON, maintain_order=True).agg(pl.col("queue_s").sum()).rows()
     total = sum(waited for _, waited in by_reason)
     return (
         sum(waited for reason, waited in by_reason if is_limit(reason)) / total if total else None

@@ -112,7 +112,7 @@ def planned(scenario: Scenario, cache: Cache) -> list[tuple[DeclaredStudy, bool]
     with chdir(scenario.folder):
         trace = _existing_trace(scenario.workload, cache)
         return [
-            (study, trace is not None and _kept(study, _key(study, trace), cache) is not None)
+            (study, trace is not None and _kept(_key(study, trace), cache) is not None)
             for study in scenario.studies
         ]
 
@@ -202,7 +202,7 @@ def _lacks_prices(error: GpuplanError) -> bool:
 def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
     """Return the result of a study, from the cache or by running it."""
     key = _key(study, trace)
-    result = _kept(study, key, cache)
+    result = _kept(key, cache)
     if result is not None:
         messages.note(f"{study.name}: from the cache")
     else:
@@ -217,7 +217,7 @@ def _result(study: DeclaredStudy, trace: _Trace, cache: Cache) -> StudyResult:
     return replace(result, arguments=(*named, *study.arguments))
 
 
-def _kept(study: DeclaredStudy, key: str, cache: Cache) -> StudyResult | None:
+def _kept(key: str, cache: Cache) -> StudyResult | None:
     text = cache.read("studies", key)
     try:
         return None if text is None else StudyResult.from_text(text)

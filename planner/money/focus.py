@@ -31,7 +31,6 @@ from gpuplan.analysis.prices.contracts import (
 from gpuplan.planner.money.bill_table import BilledPeriod
 from gpuplan.planner.money.ledger import Ledger, LedgerCell, ledger
 
-VERSION = "1.2"
 DIGITS = 9
 TEXT, NUMBER = pl.String(), pl.Decimal(38, DIGITS)
 COLUMNS: dict[str, pl.DataType] = {

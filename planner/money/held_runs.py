@@ -41,7 +41,6 @@ class BilledRuns:
         window_us: the period asked for, or first submission to last submission or end.
         peak_gpus: most GPUs of each type held at once; shape (types,).
         running: jobs still running, and the GPU-hours that they have held so far.
-        without_hours: jobs without a run, of 0 s or of 0 GPUs.
         job: place of the job of each run among the jobs; shape (n,).
         is_running: whether the job of each run is still running; shape (n,).
     """
@@ -52,7 +51,6 @@ class BilledRuns:
     window_us: tuple[int, int]
     peak_gpus: FloatArray
     running: tuple[int, float]
-    without_hours: int
     job: IntArray
     is_running: BoolArray
 
@@ -156,7 +154,6 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
         running=jobs.running(),
         job=held.job,
         is_running=jobs.censored[held.job],
-        without_hours=int(holding.size - np.count_nonzero(holding & (jobs.held_s > 0))),
     )
 
 

@@ -18,7 +18,6 @@ from gpuplan.simkit.arrays import BoolArray
 
 MOST_AFTER_S = HOUR_S
 """An instant may be this long after the last time of a dump."""
-UNNAMED = "none"
 
 
 @dataclass(frozen=True, slots=True)

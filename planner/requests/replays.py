@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuplan.planner.compare import PolicySpec
     from gpuplan.planner.runs.replay_files import ReplayFiles
 
-LOG_WINDOW, OWN_WINDOW = WINDOWS = ("log", "run")
+LOG_WINDOW, OWN_WINDOW = ("log", "run")
 """What policies are charged for: ``log``, the window of the log, the same for all; ``run``, each
 until its own last finish."""
 

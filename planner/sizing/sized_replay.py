@@ -24,7 +24,7 @@ from gpuplan.planner.runs.group_waits import GroupWaits, group_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs
 from gpuplan.planner.sized_policy import sized_policy
 from gpuplan.planner.sizing.targets import SLOWDOWN, Target
-from gpuplan.simkit.arrays import FloatArray
+from gpuplan.simkit.arrays import BoolArray, FloatArray
 from gpuplan.simkit.metrics import distribution
 from gpuplan.simkit.run import Run
 from gpuplan.simkit.time import MICROS
@@ -154,15 +154,9 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
     del run_s
     judged: Judgment | None = None
     if terms.confidence is not None and wait_s.size >= FEWEST_JOBS:
-        every = wait_s
-        if any(target.quantity == SLOWDOWN for target in terms.targets):
-            every = np.ones(wait_s.size)
-            every[runs] = slowdown
-        del slowdown, runs
-        excesses = (
-            target.excess(every if target.quantity == SLOWDOWN else wait_s)
-            for target in terms.targets
-        )
+        if all(target.quantity != SLOWDOWN for target in terms.targets):
+            slowdown, runs = np.empty(0), np.empty(0, np.bool_)
+        excesses = (excess_of(target, wait_s, slowdown, runs) for target in terms.targets)
         judged = judgment_of(wait_s, excesses, terms.confidence)
     return SizedReplay(
         gpus=gpus,
@@ -176,6 +170,24 @@ def replay_at(gpus: int, jobs: TraceJobs, terms: ReplayTerms) -> SizedReplay:
         groups=groups,
         **({} if judged is None else fields_of(judged)),
     )
+
+
+def excess_of(
+    target: Target, wait_s: FloatArray, slowdown: FloatArray, runs: BoolArray
+) -> FloatArray:
+    """Return `Target.excess` of each job; a job of 0 s has no slowdown, and counts for none.
+
+    Args:
+        target: of waits or slowdowns.
+        wait_s: of the jobs; shape (n,).
+        slowdown: of the jobs that run; shape (m,).
+        runs: which jobs these are; shape (n,).
+    """
+    if target.quantity != SLOWDOWN:
+        return target.excess(wait_s)
+    excess = np.zeros(wait_s.size)
+    excess[runs] = target.excess(slowdown)
+    return excess
 
 
 def _ran(policy: PolicySpec, jobs: TraceJobs, terms: ReplayTerms) -> tuple[Run, float | None]:

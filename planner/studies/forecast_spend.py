@@ -161,7 +161,7 @@ def forecast_spend(request: ForecastRequest) -> Answer[ForecastRequest, SpendRes
             *over_already(results, actual[end] if end < len(actual) else {}),
         ),
         caveats=(
-            *_caveats(use, results),
+            *_caveats(results),
             *zone_note(request.trace, trace, request.jobs.log.time_zone),
         ),
     )
@@ -295,7 +295,7 @@ def _day(at_us: int, zone: tzinfo | None) -> str:
     return f"{time_of(at_us, zone or UTC):%Y-%m-%d}"
 
 
-def _caveats(use: RecordedUse, results: SpendResults) -> Iterator[str]:
+def _caveats(results: SpendResults) -> Iterator[str]:
     if results.backtest:
         yield (
             "past forecasts are made with the price book as it is now: the dates of its prices and "

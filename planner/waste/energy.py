@@ -64,8 +64,10 @@ def energy_of(
     if not measured.height:
         return None
     names = trace.jobs.select("job_id", name=pl.col("group").cast(pl.String).fill_null(NO_LABEL))
-    joined = measured.join(names.unique("job_id"), on="job_id", how="left")
-    sums = joined.group_by("name").agg(pl.col("energy_kwh", "energy_covered_gpu_h").sum())
+    joined = measured.join(names.unique("job_id", keep="first"), on="job_id", how="left")
+    sums = joined.group_by("name", maintain_order=True).agg(
+        pl.col("energy_kwh", "energy_covered_gpu_h").sum()
+    )
 
     def times(kwh: float, factor: float | None) -> float | None:
         return None if factor is None else kwh * factor

@@ -39,7 +39,7 @@ MOST_OFF = 0.1
 """Share by which a stated memory may differ from the measured one."""
 KNOWN = 0.95
 """Share of a job's GPU-hours that must be known."""
-FEWER, PART, CHEAPER = WAYS = ("fewer GPUs", "part", "cheaper type")
+FEWER, PART, CHEAPER = ("fewer GPUs", "part", "cheaper type")
 IN_USE = "GPUs in use"
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from gpuplan.simkit.jit import borrowing_helper, borrowing_kernel
 from gpuplan.simkit.quota import kai_columns as col
 
-UNLIMITED = -1.0
-
 
 @borrowing_helper
 def _level_of(queues: Any, level: Any, below: float) -> float:

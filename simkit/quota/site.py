@@ -11,7 +11,6 @@ from gpuplan.simkit.arrays import IntArray
 DEFAULT_GRACE_S = 30
 """Until a pod of Kubernetes that is evicted ends."""
 STRICT_FIFO, BEST_EFFORT_FIFO = "StrictFIFO", "BestEffortFIFO"
-STRATEGIES = (STRICT_FIFO, BEST_EFFORT_FIFO)
 POLICIES = ("Never", "LowerPriority", "LowerOrNewerEqualPriority", "Any")
 MAY_STOP, TRY_NEXT = "MayStopSearch", "TryNextFlavor"
 BORROWING_FIRST, PREEMPTION_FIRST = "BorrowingOverPreemption", "PreemptionOverBorrowing"

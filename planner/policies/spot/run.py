@@ -18,7 +18,7 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray, distinct
 from gpuplan.simkit.run import Leases, Usage, one_lease
 from gpuplan.simkit.spot.parameters import SpotScheduler
 from gpuplan.simkit.spot.pool import MILLI
-from gpuplan.simkit.spot.simulator import SpotRun
+from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotRun
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR
 
 WEEK_S = 7 * 86_400
@@ -155,7 +155,7 @@ def joined(pools: SpotPools, runs: Sequence[SpotRun], submit_us: IntArray) -> Le
         until = np.full(task.size, end_us, np.int64)
         until[~alive] = run.run_stop_s * MICROS - pools.offset_us
         evicted = np.zeros(task.size, np.bool_)
-        evicted[~alive] = run.run_end == 1
+        evicted[~alive] = run.run_end == RUN_ENDS.index("evict")
         parts.append((jobs[task], since, np.maximum(until, since), size[task], evicted, alive))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     return LentRun(
@@ -247,7 +247,7 @@ def quota_results(runs: Sequence[SpotRun], scheduler: SpotScheduler) -> dict[str
 
 
 def starving(run: SpotRun) -> IntArray:
-    """Return spot tasks that were larger than the quota for over a week while they waited."""
+    """Return spot tasks larger than the quota for over a week, from submission to their end."""
     work = run.workload
     size = work.size_milli
     tasks = []
