@@ -389,3 +389,28 @@ def test_sizes_within_the_error_of_the_target_are_unclear():
     # The value is 10 at 30 GPUs; with its error it may be there from 27 on, and is from 33 on.
     assert unclear_of(Curve(1, THREADS), 30) == UnclearSizes(27, 33)
     assert unclear_of(Curve(2, THREADS), 30) == UnclearSizes(28, 34)
+
+
+def test_jobs_that_are_as_recorded_say_nothing_for_the_rules_of_a_site(monkeypatch):
+    from types import SimpleNamespace
+
+    from gpuplan.planner.site import site_sizes
+
+    hour = 3600
+    scored = np.arange(100) < 50
+    # Half of the jobs are held for 20 h, which no rule makes; the others wait four times as long.
+    recorded = np.where(scored, 2 * hour, 20 * hour)
+    work = SimpleNamespace(
+        jobs=None, scored=scored, recorded_wait=recorded, held=np.zeros(100, np.int64)
+    )
+    monkeypatch.setattr(site_sizes, "first_started", lambda _: np.ones(100, np.bool_))
+
+    def verdict(times):
+        run = SimpleNamespace(wait=recorded * times, start=np.zeros(100, np.int64))
+        monkeypatch.setattr(site_sizes, "site_run", lambda *_: run)
+        return site_sizes.fidelity_of_site(SimpleNamespace(gpus=8), None, work)
+
+    assert verdict(1).verdict == "agrees"
+    contradicted = verdict(4)
+    assert contradicted.verdict == "contradicts"
+    assert (contradicted.jobs, contradicted.replayed_mean_wait_s) == (50, 8 * hour)

@@ -80,7 +80,7 @@ def _noise(sweep: Sweep) -> str:
         return ""
     low, high = sorted(abs(end) for end in verdict.saving_interval_usd)
     level = f"{case.savings.confidence.level_percent:g}%"
-    return f" ({level} interval of the difference: {_between(low, high, sweep)})"
+    return f", by {_between(low, high, sweep)} ({level} interval)"
 
 
 def _between(low: float, high: float, sweep: Sweep) -> str:

@@ -88,7 +88,10 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
     waits = WaitPairs(
         replayed[mask].astype(float), recorded[mask].astype(float), is_settled=work.scored[mask]
     )
-    return fidelity_of(TodayReplay(SITE_RULES, site.gpus, waits.summary()))
+    match = waits.summary()
+    if match is not None and match.settled is not None and not match.settled.agrees:
+        match = match.settled  # jobs that are as recorded say nothing for the rules
+    return fidelity_of(TodayReplay(SITE_RULES, site.gpus, match))
 
 
 def site_waits(
