@@ -38,8 +38,8 @@ def today_sentence(results: SizeResults, when: str) -> str:
     cluster = "" if today.cluster_gpus is None else counted(today.cluster_gpus, "GPU")
     if usd is not None and not is_billed(results):
         return (
-            f"{when}: {cluster} for {show_dollars(usd)} a month, {mean} held on average "
-            f"(peak {peak}){wait}."
+            f"{when}: {cluster} around the clock for {show_dollars(usd)} a month, {mean} held on "
+            f"average (peak {peak}){wait}."
         )
     gpus = "1 GPU" if today.mean_gpus == 1 else f"{mean} GPUs"
     gpus = f"{cluster}, {mean}" if cluster and usd is not None else gpus

@@ -58,7 +58,8 @@ def options(request: OptionsRequest) -> Answer[OptionsRequest, OptionsResults]:
                 for option in compared.options
                 if option.requeued_jobs
             ),
-            "waits are the log's plus the effect of each option; whether users would submit "
-            "otherwise is not modeled",
+            "waits are the log's plus the effect of each option, of the jobs that are replayed, "
+            "from when each is eligible: characterize counts all jobs from submission; whether "
+            "users would submit otherwise is not modeled",
         ),
     )
