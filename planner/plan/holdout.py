@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpuplan.analysis.base.errors import InfeasibleError
-from gpuplan.analysis.base.time_units import DAY_S, MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H, WEEK_S
 from gpuplan.planner.plan.assignment import assigned_jobs
 from gpuplan.planner.plan.classes import joined_by
 from gpuplan.planner.plan.columns import RouteColumns, route_columns
@@ -24,7 +24,6 @@ from gpuplan.planner.plan.today import recorded_usd_per_h
 from gpuplan.simkit.arrays import IntArray
 from gpuplan.simkit.metrics import percentile
 
-WEEK_S = 7 * DAY_S
 SAME_USD = 0.005
 """A smaller difference of dollars is none."""
 

@@ -12,6 +12,7 @@ import polars as pl
 
 from gpuplan.analysis.base.errors import InfeasibleError, UsageError
 from gpuplan.analysis.base.plain import Hidden
+from gpuplan.analysis.base.time_units import MONTH_H
 from gpuplan.analysis.base.words import counted
 from gpuplan.analysis.job_table.gpu_names import gpu_memory_gb
 from gpuplan.analysis.trace.trace import Trace
@@ -24,8 +25,6 @@ from gpuplan.analysis.user_tables.sharing_instances import (
 from gpuplan.simkit.arrays import FloatArray, IntArray
 from gpuplan.simkit.sharing.placement import Instances, PlacementRun, place_instances
 from gpuplan.simkit.sharing.policies import EXCLUSIVE, PlacementSettings
-
-MONTH_H = 730.5
 
 
 @dataclass(frozen=True, slots=True)

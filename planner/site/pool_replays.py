@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuplan.analysis.characterize.today import Today
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.runs.recorded_waits import joined, paired_waits
 from gpuplan.planner.runs.trace_jobs import TraceJobs, chosen_jobs
@@ -112,7 +113,7 @@ def fidelity_of_pools(
         return each[0], tuple(each)
     match = joined(waits_of_pools).summary()
     today = TodayReplay(policy.policy, replayed_gpus, match, seen.usage.peak_gpus, is_part)
-    names = [pool.gpu_type or "unknown" for pool in pools]
+    names = [pool.gpu_type or UNNAMED for pool in pools]
     whole = fidelity_of(today)
     for pool in pools:
         whole = of_whole_gpus(whole, pool.jobs.workload)

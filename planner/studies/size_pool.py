@@ -12,6 +12,7 @@ from msgspec import UNSET
 from gpuplan.analysis.base.errors import InfeasibleError
 from gpuplan.analysis.base.time_units import HOUR_S, MICROS, MONTH_H
 from gpuplan.analysis.characterize.today import GpuUsage, Today
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.contracts import PaidPool
 from gpuplan.planner.money.commitment import CommitmentPlan, CommitmentResult, combined
 from gpuplan.planner.money.price_request import Price
@@ -314,7 +315,7 @@ class PoolAnswer(TypeAnswer):
         option = "--gpus" if step is None else "--cluster-step"
         terms = ReplayTerms(request.spec(), draws, each, request.targets(), resampling, option)
         sizes = Sizes(pool.jobs, terms, step or each or 1, request.engine)
-        name = ALL if is_one else pool.gpu_type or "unknown"
+        name = ALL if is_one else pool.gpu_type or UNNAMED
         super().__init__(request, sizes, price, name, pool.seen, is_one=is_one, paid=paid)
         self.pool, self.plan, self.resampling, self.each = pool, plan, resampling, each
         self.today_gpus = None if pool.shape is None else pool.shape.gpus

@@ -19,7 +19,7 @@ from gpuplan.analysis.waste.kinds import (
     column_of,
 )
 from gpuplan.planner.runs.trace_jobs import TraceJobs
-from gpuplan.planner.twin.job_changes import limits_run
+from gpuplan.planner.twin.job_changes import LEAST_LIMIT_S, limits_run
 from gpuplan.planner.twin.site_changes import SiteChange, combined
 from gpuplan.simkit.arrays import BoolArray, FloatArray, IntArray
 from gpuplan.simkit.time import MICROS
@@ -30,7 +30,6 @@ ALL = "all"
 """All waste at once; limits are none, and nobody knows a run time beforehand."""
 MOST_TIMES = LIMIT_RATIO
 """Times the run time, the most that a limit is once limits are tightened."""
-LEAST_LIMIT_S = 300.0
 WHOLE = 0.95
 """Share of a job's GPU-hours that must be known to be idle before all of the job is."""
 ROUNDING = 0.1

@@ -10,6 +10,7 @@ import polars as pl
 
 from gpuplan.analysis.base.time_units import HOUR_US, MONTH_H
 from gpuplan.analysis.characterize.shares import name_codes
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.analysis.waste.kinds import (
     FAILED,
@@ -249,7 +250,7 @@ def _mean_rates(
     months = (end - begin) / HOUR_US / MONTH_H
     rates: dict[str | None, float] = {}
     for name, seconds in zip(types, held_s, strict=True):
-        label = "unknown" if name is None else name
+        label = UNNAMED if name is None else name
         if seconds > 0:
             rates[name] = bill.get(label, 0.0) * months / (seconds / 3600)
     return rates

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuplan.analysis.base.time_units import HOUR_US
 from gpuplan.analysis.base.words import counted, listed
 from gpuplan.planner.policies.spot.results import PoolDemand
 from gpuplan.planner.runs.cluster_setting import enough_for, match_pools, shape_of
@@ -20,7 +21,6 @@ from gpuplan.simkit.spot.pool import MILLI, MOST_CARDS
 from gpuplan.simkit.spot.simulator import SpotWorkload, never_fits
 from gpuplan.simkit.time import MICROS
 
-HOUR_US = 3600 * MICROS
 USUAL_CARDS = 8
 """GPUs of a node where the cluster has no nodes."""
 MOST_LOOKS = 20_000_000_000

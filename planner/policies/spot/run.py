@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuplan.analysis.base.time_units import MONTH_H
+from gpuplan.analysis.base.time_units import MONTH_H, WEEK_S
 from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.planner.policies.spot.pools import SpotPools
 from gpuplan.planner.policies.spot.results import TenantResults
@@ -20,8 +20,6 @@ from gpuplan.simkit.spot.parameters import SpotScheduler
 from gpuplan.simkit.spot.pool import MILLI
 from gpuplan.simkit.spot.simulator import RUN_ENDS, SpotRun
 from gpuplan.simkit.time import MICROS, MICROS_PER_HOUR
-
-WEEK_S = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
