@@ -132,7 +132,7 @@ def test_idle_ends_that_summaries_cannot_see_are_not_known(gpuplan, tmp_path):
     path = two_idlers(tmp_path / "t.parquet")
     out = " ".join(gpuplan("waste", path, "--no-replay")[1].split())
     assert out.startswith("At least 480 GPU-hours")
-    assert "idle for over 2 h at the start or end: not known (needs --metrics) - -" in out
+    assert "idle for over 2 h at start or end: not known (needs --metrics) - -" in out
     waits = waits_of(effect(END, -1, -2), effect(SHRINK, -1, -2), effect(ALL, -2, -4))
     alone = "alone (3 jobs that never used a GPU) cuts"
     assert alone in " ".join(_without(waits, is_without_series=True))

@@ -30,7 +30,7 @@ LEAST_PART = 0.05
 """Of the effect of all remedies, from which one is named."""
 KIND_WORDS = {
     IDLE: "no GPU of the job used",
-    IDLE_ENDS: "idle for over 2 h at the start or end",
+    IDLE_ENDS: "idle for over 2 h at start or end",
     PARTLY_IDLE: "some GPUs of the job never used",
     LOW: "under 15% on average",
     FAILED: "failed or timed out",
