@@ -80,3 +80,19 @@ def test_pods_are_no_log_of_local_times(tmp_path):
     (warning,) = warnings_above_nodes(trace)
     assert "--time-zone" not in warning
     assert warning.endswith("nodes that are gone are not in the log")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("size", "--price", "2", "--gpus", "8"), ("pareto",), ("plan", "--on-demand", "2")],
+    ids=lambda words: words[0],
+)
+def test_every_replay_of_today_has_the_nodes_that_the_log_names(gpuplan, tmp_path, words):
+    later = [on(3, 0, 47 * H, 50 * H, 4, "a1")]
+    more = [on(n, n * 60 * H, n * 60 * H, n * 60 * H + H, 4, "a2") for n in range(4, 24)]
+    log = tmp_path / "n.txt"
+    log.write_text("\n".join([f"{HEADER}|NodeList", *FULL, *later, *more]) + "\n")
+    command, *options = words
+    code, out, err = gpuplan(command, log, *options, "--output-format", "json")
+    assert code == 0, err
+    assert json.loads(out)["results"]["fidelity"]["cluster_gpus"] == 8

@@ -148,7 +148,8 @@ def test_prices_of_another_time_than_the_log_are_said(said, tmp_path, command):
     assert "begin on 2025-03-01; the jobs ran from 2024-03-01 to 2024-03-11, and pay the" in later
     amid = warned("2024-03-05", "2024-03-06")
     assert "begin on 2024-03-05; what ran before, from 2024-03-01, pays the first ones" in amid
-    assert "end on 2019-03-02; the jobs ran from" in warned("2019-03-01", "2019-03-02")
+    assert "A100 in" in (old := warned("2019-03-01", "2019-03-02"))
+    assert "end on 2019-03-02; the jobs ran from" in old
     near = warned("2024-02-12", "2024-02-13")
     assert "the jobs ran" not in near and "what ran before" not in near
 
@@ -160,8 +161,24 @@ def test_samples_of_one_type_go_stale_while_those_of_another_go_on(said, tmp_pat
     both = pl.concat([pl.read_parquet(of_a100), later.with_columns(gpu_type=pl.lit("H100"))])
     both.write_parquet(of_a100)
     err = said("bill", path, "--prices", of_a100)[1]
-    assert "the samples of the price of A100 in" in err
-    assert "end on 2024-01-01; the jobs ran from 2024-03-01 to 2024-03-11, and what ran" in err
+    said_of = "end on 2024-01-01; the jobs ran from 2024-03-01 to 2024-03-11, and later runs are"
+    assert "price samples of A100 in" in err and said_of in err
+    # Samples that begin within the log, and end long before its end, are told of twice.
+    longer = log(tmp_path / "l.parquet", ("a", 0, 90, 4))
+    err = said("bill", longer, "--prices", table_of(tmp_path / "s.parquet", "2024-03-05"))[1]
+    assert "what ran before, from 2024-03-01, pays the first ones" in err
+    assert "price samples of A100 in" in err and "end on 2024-03-05" in err
+
+
+def test_prices_of_another_kind_or_of_a_similar_gpu_keep_no_price_fresh(said, tmp_path):
+    path = log(tmp_path / "t.parquet", ("a", 0, 10, 4))
+    old = pl.read_parquet(table_of(tmp_path / "old.parquet", "2024-01-01"))
+    new = pl.read_parquet(table_of(tmp_path / "new.parquet", "2024-03-05"))
+    for other in ({"kind": "spot"}, {"gpu_type": "A100-SXM4-40GB-MIG"}):
+        rows = new.with_columns(**{name: pl.lit(value) for name, value in other.items()})
+        table = tmp_path / "p.parquet"
+        pl.concat([old, rows]).write_parquet(table)
+        assert "price samples of A100 in" in said("bill", path, "--prices", table)[1]
 
 
 def test_builtin_prices_are_of_one_day(said, tmp_path):

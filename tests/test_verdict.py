@@ -169,7 +169,7 @@ def test_a_size_is_recommended_where_todays_cluster_is_paid_alike_and_its_replay
     beside = figure(study("characterize", today=TODAY | BILL), sized())
     assert beside == KeyFigure(
         "Option", "60 GPUs",
-        "$56,500 a month, busy or not, today's 64 GPUs so $60,300, today's peak is 55",
+        "$56,500 a month, busy or not, today's 64 GPUs cost $60,300 so, today's peak is 55",
     )  # fmt: skip
 
 
@@ -177,10 +177,19 @@ def planned(**more):
     """A plan of a log without owned GPUs."""
     now = {"mean_gpus": 37.46, "mean_time_s": 37163.0, "usd_per_month": 35298.8}
     now |= {"bill_usd_per_month": 35298.8, "price_is_assumed": False} | more.pop("now", {})
-    markets = [{"name": "committed", "gpu_type": "A100", "gpus": 20.0},
-               {"name": "on_demand", "gpu_type": "A100", "gpus": 0.0}]  # fmt: skip
+    gpus = {
+        "committed": (20.0, 15.0),
+        "spot": (0.0, more.pop("spot", 0.0)),
+        "on_demand": (0.0, 5.0),
+    }
+    markets = [
+        {"name": name, "gpu_type": "A100", "gpus": there, "mean_gpus": used}
+        for name, (there, used) in gpus.items()
+    ]
     results = {"usd_per_month": 30000.0, "mean_time_s": 36000.0, "confirmed": True, "replay": None}
-    results |= {"today": now, "markets": markets, "assumed_speedup": None} | AGREES | more
+    results["intervals"] = {"saving_share": None, "saving_over_on_demand_share": {"low": 0.1}}
+    results |= {"holdout": {"saved": True}, "losses_are_assumed": False, "assumed_speedup": None}
+    results |= {"today": now, "markets": markets} | AGREES | more
     return study("plan", **results)
 
 
@@ -191,16 +200,32 @@ def test_a_plan_is_recommended_on_the_terms_of_todays_bill_alone():
     assert figures(planned())[3:] == [
         KeyFigure("Bill", "$35,300 a month", "at $1.29 per GPU-hour"),
         KeyFigure(
-            "Recommended", "Commit to 20 A100",
+            "Recommended", "Commit to 20 A100 GPUs",
             "$30,000 a month (today $35,300), 10 h per job instead of 10.3 h, confirmed",
         ),
     ]  # fmt: skip
     # Its dollars leave out owned GPUs, which the bill has: two sums never stand as one today.
     owned = figures(planned(now={"usd_per_month": 20000.0}))
-    assert [figure.value for figure in owned[3:]] == ["$35,300 a month", "Commit to 20 A100"]
-    assert owned[-1].name == "Option" and "today" not in owned[-1].detail
+    assert [figure.value for figure in owned[3:]] == ["$35,300 a month", "Commit to 20 A100 GPUs"]
+    assert owned[-1].name == "Option"
+    terms = "$30,000 a month (today $20,000 on the same terms, without owned GPUs and past prices)"
+    assert owned[-1].detail.startswith(terms)
     assert figures(planned(confirmed=False))[-1].name == "Option"
     assert figures(planned(assumed_speedup="power:0.8"))[-1].name == "Option"
+    # What did not save on the part held out, or costs as much as today, is no recommendation.
+    unsaved = figures(planned(holdout={"saved": False}))[-1]
+    assert unsaved.name == "Option" and unsaved.detail.endswith("its saving not confirmed")
+    assert figures(planned(usd_per_month=35290.0))[-1].name == "Option"
+    dearer = {"usd_per_month": 36000.0, "mean_time_s": 40000.0}
+    replayed = figures(planned(replay=dearer))[-1]
+    assert replayed.name == "Option" and replayed.detail.startswith("$36,000 a month (today $35,3")
+    within_noise = {"saving_share": {"low": -0.02}, "saving_over_on_demand_share": {"low": 0.1}}
+    assert figures(planned(intervals=within_noise))[-1].name == "Option"
+    nothing = [{"name": "on_demand", "gpu_type": "A100", "gpus": 0.0, "mean_gpus": 20.0}]
+    assert figures(planned(usd_per_month=35290.0, markets=nothing))[-1].name == "Bill"
+    on_spot = figures(planned(spot=20.0, losses_are_assumed=True))[-1]
+    assert on_spot.name == "Option" and "50.0% of the GPU-hours on spot" in on_spot.detail
+    assert figures(planned(spot=20.0))[-1].name == "Recommended"
     contradicted = planned(fidelity={"verdict": "contradicts"})
     assert figures(contradicted)[-1].name == "Bill"
 
@@ -210,6 +235,15 @@ def test_a_plan_alone_shows_the_bill_and_whether_its_price_is_assumed():
     assert alone[-2] == KeyFigure("Bill", "assumed $35,300 a month")
     assert alone[-1].name == "Option"
     assert alone[-1].detail.startswith("assumed $30,000 a month (today assumed $35,300), ")
+
+
+def test_dollars_that_the_user_gave_are_not_called_assumed():
+    today = TODAY | BILL | {"price_is_assumed": True}
+    said = "With --budget $500/month it costs $9 over the budget of $500, by -$3 to $4."
+    assert verdict_of(study("plan", said, today=today)) == (
+        "With --budget $500/month it costs assumed $9 over the budget of $500, by assumed -$3 to "
+        "$4."
+    )
 
 
 def test_each_dollar_at_a_price_that_nobody_gave_is_marked():

@@ -59,7 +59,7 @@ def show(study: PlanAnswer) -> StudyView:
     gap = gap_text(results) if results.fidelity.may_speak else ""
     sentences = (
         *((gap,) if gap else ()),
-        *(() if kept is None else (kept_headline(kept),)),
+        *(() if kept is None or not results.fidelity.may_speak else (kept_headline(kept),)),
         *(() if results.lending is None else (lending_headline(results.lending),)),
     )
     program = program_table(results, study.rounding_share)
@@ -87,6 +87,8 @@ def show(study: PlanAnswer) -> StudyView:
 def _warnings(study: PlanAnswer) -> list[str]:
     """Return what to give so that there is something to decide."""
     request, results = study.request, study.results
+    if not results.fidelity.may_speak:
+        return ["a replay of today contradicts the log, so this plan is not to be put into effect"]
     if request.budget is not None and request.speedup is None:
         return ["without --speedup no budget makes a job faster, so this is the cheapest plan"]
     if request.budget is None and not results.levers:

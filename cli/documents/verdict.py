@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import isclose
 from typing import Any, TextIO
 
-from gpuplan.analysis.base.words import joined
+from gpuplan.analysis.base.words import counted, joined
 from gpuplan.cli.documents import view
 from gpuplan.cli.documents.study import Document, StudyResult
 from gpuplan.cli.documents.todays_figures import (
@@ -24,15 +24,20 @@ from gpuplan.cli.documents.todays_figures import (
 )
 from gpuplan.cli.formats.render import as_text
 from gpuplan.cli.formats.report import Column, Report, cells_table, table
-from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number
+from gpuplan.cli.formats.units import show_about_usd, show_duration, show_number, show_share
 from gpuplan.planner.speedup.law import ASSUMED_LAW
 
 SENTENCE = re.compile(r"(?<=[.!?])(?<!vs\.) (?=[A-Z$\d])")
 ALL = "all"
 """Name of the pool of a log whose GPUs have one type or none."""
-UNPRICED_USD = re.compile(r"(?<!\bassumed )(?<!\d to )\$(?=\d)")
-"""Dollars that do not say that their price is assumed; a range says it once."""
+USD = re.compile(r"-?\$(?=\d)")
+NOT_ASSUMED = re.compile(r"(?:\bassumed |\bbudget of |\d to |--[\w-]+[ =]'?)$")
+"""What stands before dollars that need no "assumed": it is said, or they are the user's own."""
 RECOMMENDED, OPTION = "Recommended", "Option"
+ELSEWHERE = {"spot": "on spot", "serverless": "in containers"}
+"""Market beside the pool of a plan -> where its jobs run."""
+SAME = 0.005
+"""A plan that saves a smaller share is today's bill."""
 MOST_TYPES = 3
 """GPU types that a figure names."""
 TODAY = "Today:"
@@ -71,7 +76,12 @@ def marked(text: str, study: StudyResult) -> str:
     """Return what a study says, where no price was given with ``assumed`` at all its dollars."""
     today = study.results.get("today")
     is_assumed = isinstance(today, dict) and today.get("price_is_assumed")
-    return UNPRICED_USD.sub("assumed $", text) if is_assumed else text
+
+    def said(usd: re.Match[str]) -> str:
+        is_said = NOT_ASSUMED.search(text[: usd.start()])
+        return usd[0] if is_said else f"assumed {usd[0]}"
+
+    return USD.sub(said, text) if is_assumed else text
 
 
 def verdict_of(study: StudyResult) -> str:
@@ -227,7 +237,8 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
         change = [f"{dollars(month)} a month, busy or not"]
         cluster_usd = now.get("usd_per_month")
         if cluster is not None and cluster_usd is not None and bill is None:
-            change += [f"today's {show_number(cluster)} GPUs so {dollars(cluster_usd)}"]
+            today_s = f"today's {show_number(cluster)} GPUs cost {dollars(cluster_usd)} so"
+            change += [today_s]
         change += [] if bill is None else [f"today's bill is {dollars(bill)}"]
     name = _advised(results, is_alike=is_alike)
     pools = results.get("pools") or []
@@ -260,23 +271,51 @@ def _plan(results: Results, today: Results) -> KeyFigure | None:
     """Return what to commit to, and what the plan costs; nothing where the log contradicts it."""
     if (results.get("fidelity") or {}).get("verdict") == "contradicts":
         return None
+    uses = results.get("markets") or ()
     bought = [
-        f"{show_number(use['gpus'])} {use['gpu_type'] or 'GPUs'}"
-        for use in results.get("markets") or ()
+        counted(round(use["gpus"]), f"{use['gpu_type']} GPU".strip())
+        for use in uses
         if use["name"] == "committed" and use["gpus"]
     ]
+    all_gpus = sum(use["mean_gpus"] for use in uses)
+    elsewhere = [
+        f"{show_share(gpus / all_gpus)} of the GPU-hours {where}"
+        for name, where in ELSEWHERE.items()
+        if (gpus := sum(use["mean_gpus"] for use in uses if use["name"] == name))
+    ]
     now, law = results.get("today") or {}, results.get("assumed_speedup")
-    time_s = (results.get("replay") or results)["mean_time_s"]
+    replay, bill = results.get("replay") or results, now.get("usd_per_month")
+    month = max(results["usd_per_month"], replay["usd_per_month"])
+    is_saved = (results.get("holdout") or {}).get("saved") is not False
+    is_same = bill is not None and abs(month - bill) <= SAME * bill
+    if is_same and not bought and not elsewhere:
+        return None
+    is_less = bill is not None and month < (1 - SAME) * bill and not _may_cost_more(results)
+    proof = "confirmed" if is_saved or not is_less else "its saving not confirmed"
+    time_s = replay["mean_time_s"]
+    today_s = "" if bill is None else f" (today {dollars(bill)})"
+    if bill is not None and today.get("usd_per_month") is None:
+        today_s = f" (today {dollars(bill)} on the same terms, without owned GPUs and past prices)"
     what = [
-        _month_against_today(results["usd_per_month"], today),
-        f"{show_duration(time_s)} per job{_instead(today)}",
-        "confirmed" if results["confirmed"] else "not confirmed",
+        f"{dollars(month)} a month{today_s}",
+        f"{show_duration(time_s)} per job instead of {show_duration(now['mean_time_s'])}",
+        *elsewhere,
+        proof if results["confirmed"] else "not confirmed",
         *([] if law is None else [f"if jobs scale as {law}"]),
     ]
-    is_alike = results["confirmed"] and law is None and not now.get("price_is_assumed")
+    is_assumed = now.get("price_is_assumed") or results.get("losses_are_assumed") or law is not None
+    is_alike = bool(results["confirmed"] and is_saved and is_less and not is_assumed)
     is_alike = is_alike and today.get("usd_per_month") is not None
     value = f"Commit to {joined(bought, most=MOST_TYPES) if bought else 'no GPU'}"
     return KeyFigure(_advised(results, is_alike=is_alike), value, ", ".join(what))
+
+
+def _may_cost_more(results: Results) -> bool:
+    """Return whether the saving of a plan is within the range of its resamples."""
+    intervals = results.get("intervals") or {}
+    shares = (intervals.get("saving_share"), intervals.get("saving_over_on_demand_share"))
+    saving = next((share for share in shares if share is not None), None)
+    return saving is not None and saving["low"] <= 0
 
 
 def _whatif(results: Results, _: Results) -> KeyFigure | None:

@@ -13,6 +13,7 @@ from gpuplan.cli.formats.units import (
 )
 from gpuplan.cli.tables.plan_outlook_tables import resampled_words
 from gpuplan.cli.tables.plan_replay_tables import at_once_name, today_name
+from gpuplan.planner.site.fidelity import UNKNOWN
 
 if TYPE_CHECKING:
     from gpuplan.planner.plan.uncertainty import PlanIntervals, PlanRange
@@ -29,19 +30,21 @@ UNSEEN = 0.0005
 def todays_words(results: PlanResults) -> str:
     """Return GPUs, time and bill of the jobs as recorded, and that the tables are not advice."""
     today = results.today
-    usd = today.bill_usd_per_month
-    bill = "" if usd is None else f", {show_about_usd(usd)} a month"
+    usd, mean = today.bill_usd_per_month, show_number(today.mean_gpus)
+    assumed = "an assumed " if today.price_is_assumed else ""
+    bill = "" if usd is None else f", {assumed}{show_about_usd(usd)} a month"
+    time = "" if results.deferred_jobs else f", {show_duration(today.mean_time_s)} per job"
     return (
-        f"Today: {show_number(today.mean_gpus)} GPUs on average (peak "
-        f"{show_number(today.peak_gpus)}), {show_duration(today.mean_time_s)} per job{bill}. The "
-        "tables show what the program would buy if jobs waited for GPUs alone."
+        f"Today: {'1 GPU' if mean == '1' else f'{mean} GPUs'} on average (peak "
+        f"{show_number(today.peak_gpus)}){time}{bill}. The tables show what the program would buy "
+        "if jobs waited for GPUs alone."
     )
 
 
 def against_today(results: PlanResults) -> str:
     """Return the change from today's bill, and of the time where jobs waited for it.
 
-    Empty where the log has no waits and no commitments are in force: `_compared` says that saving.
+    Empty where the log has no waits and no commitments are in force: `compared_words` says it.
     """
     today = results.today
     if today.usd_per_month is None:
@@ -56,7 +59,7 @@ def against_today(results: PlanResults) -> str:
         return ""
     change = results.usd_per_month - today.usd_per_month
     if abs(change) <= SAME * max(results.usd_per_month, today.usd_per_month):
-        return f", about the same as today{changed}"
+        return f", about the same as today{bill}{changed}"
     if change < today.usd_per_month:
         usd = show_about_usd(today.usd_per_month)
         has_owned = any(use.name == "owned" for use in results.markets)
@@ -65,7 +68,7 @@ def against_today(results: PlanResults) -> str:
         if bill:
             return f", {saving} the {usd} that today's jobs cost {rented} now{bill}{changed}"
         return f", {saving} today's {usd} {rented}{changed}"
-    return f", {show_about_usd(change)} a month more than today{changed}"
+    return f", {show_about_usd(change)} a month more than today{bill}{changed}"
 
 
 def compared_words(results: PlanResults) -> str:
@@ -106,24 +109,42 @@ def cost_as_recorded(results: PlanResults) -> str:
 def _bill_apart(results: PlanResults) -> str:
     """Return today's bill in parentheses, where it is not the dollars that a plan saves on.
 
-    These leave out owned GPUs, and are at the prices of the end of the log.
+    These leave out owned GPUs, end with the last job, and are at the prices of that time.
     """
     usd, bill_usd = results.today.usd_per_month, results.today.bill_usd_per_month
     if usd is None or bill_usd is None or abs(usd - bill_usd) <= SAME * max(usd, bill_usd):
         return ""
     has_owned = any(use.name == "owned" for use in results.markets)
-    what = "with owned GPUs, at the prices of each time" if has_owned else "at those of each time"
-    return f" (today's bill is {show_about_usd(bill_usd)}, {what})"
+    owned = "owned GPUs, " if has_owned else ""
+    return (
+        f" (today's bill is {show_about_usd(bill_usd)}: {owned}the whole log, at the prices of its "
+        "time)"
+    )
 
 
 def changed_time(results: PlanResults) -> str:
     """Return how much longer or shorter jobs take than today; empty where all are deferred."""
-    if results.deferred_jobs == results.jobs:
+    if results.deferred_jobs == results.jobs or is_unchecked(results):
         return ""
     change_s = planned_s(results) - results.today.mean_time_s
     if abs(change_s) <= SAME * results.today.mean_time_s:
         return ", in about the same time per job"
     return f", for {show_duration(abs(change_s))} {'more' if change_s > 0 else 'less'} time per job"
+
+
+def is_unchecked(results: PlanResults) -> bool:
+    """Return whether a log has waits that no replay of today explains or contradicts."""
+    return results.fidelity.verdict == UNKNOWN and results.today.has_waits
+
+
+def unchecked_words(results: PlanResults) -> str:
+    """Return that nothing is known of what makes jobs wait, as a sentence; empty where it is."""
+    if not is_unchecked(results):
+        return ""
+    return (
+        f" Today was not replayed ({results.fidelity.why}), so whether more GPUs would end its "
+        "waits is not known."
+    )
 
 
 def planned_s(results: PlanResults) -> float:

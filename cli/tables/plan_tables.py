@@ -23,6 +23,7 @@ from gpuplan.cli.tables.plan_against_today import (
     cost_as_recorded,
     planned_s,
     todays_words,
+    unchecked_words,
 )
 from gpuplan.cli.tables.plan_outlook_tables import LEVERS, resampled_words, slower_words, term_words
 from gpuplan.cli.tables.plan_replay_tables import (
@@ -140,7 +141,8 @@ def headline(results: PlanResults, request: PurchaseRequest, source_format: str 
             commit = f"With the {counted(int(owned), 'GPU')} owned alone"
             cost = f"nothing is bought or rented{changed_time(results)}"
     unpaid = _unpaid(results)
-    answer = f"{commit} {cost}. {unpaid}{running_on(results)}{time}{_assumed(results)}"
+    told = f"{time}{_assumed(results)}{unchecked_words(results)}"
+    answer = f"{commit} {cost}. {unpaid}{running_on(results)}{told}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
 
 

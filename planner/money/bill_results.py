@@ -131,7 +131,7 @@ class BillMonth:
 
     Attributes:
         name: ``2017-10``; ``month 1`` where the log has no dates.
-        hours: of it that are billed: those of the period, of a cluster those of the log.
+        hours: billed in the month: of the period, or with ``--cluster`` of the log.
         is_partial: whether the period has not the whole month.
         usd: the bill of these hours.
         idle_usd: of it, that of GPUs that nobody uses.

@@ -28,6 +28,23 @@ def read_offers(table: str) -> tuple[tuple[Offer, ...], tuple[InputFile, ...]]:
     return offers, (price_table.input,)
 
 
+def offers_used(
+    offers: Sequence[Offer], gpu: str, provider: str | None = None
+) -> tuple[Offer, ...]:
+    """Return the offers whose median is the price of a GPU; arguments as of `median_price`."""
+    company, kind = kind_of_provider(provider)
+    priced = [
+        offer
+        for offer in offers
+        if same_gpu(gpu_name(gpu), offer.gpu_type) and offer.median_usd_per_gpu_h
+    ]
+    if provider is None:
+        kind = usual_kind(offer.kind for offer in priced)
+    return tuple(
+        offer for offer in priced if offer.kind == kind and company in (None, offer.provider)
+    )
+
+
 def median_price(
     offers: Sequence[Offer], gpu: str, provider: str | None = None, *, table: str = BUILT_IN
 ) -> Price:
@@ -42,7 +59,6 @@ def median_price(
     Raises:
         UsageError: no such offer; the message lists the offers.
     """
-    company, kind = kind_of_provider(provider)
     of_gpu = [offer for offer in offers if same_gpu(gpu_name(gpu), offer.gpu_type)]
     if not any(offer.median_usd_per_gpu_h for offer in of_gpu or offers):
         raise MissingPrice(
@@ -56,14 +72,9 @@ def median_price(
             f"--gpu {gpu}: {table} has no price of it, only of {every}\n"
             "  next: choose one of these, or give the price of a GPU-hour with --price"
         )
-    if provider is None:
-        kind = usual_kind(offer.kind for offer in of_gpu if offer.median_usd_per_gpu_h)
-    chosen = [
-        offer
-        for offer in of_gpu
-        if offer.kind == kind and company in (None, offer.provider) and offer.median_usd_per_gpu_h
-    ]
+    chosen = offers_used(of_gpu, gpu, provider)
     if not chosen:
+        company, kind = kind_of_provider(provider)
         priced = (offer.name for offer in of_gpu if offer.median_usd_per_gpu_h)
         names = ", ".join(dict.fromkeys(priced))
         raise MissingPrice(

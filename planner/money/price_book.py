@@ -33,7 +33,7 @@ from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.book_types import check_pools, pools_in_force, with_options
 from gpuplan.planner.money.dated_prices import dated_usd
-from gpuplan.planner.money.listed_price import median_price, read_offers
+from gpuplan.planner.money.listed_price import median_price, offers_used, read_offers
 from gpuplan.planner.money.pool_texts import Dated, price_steps
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, Price, PriceRequest
 
@@ -167,6 +167,10 @@ class Prices:
         price, dated = self.of(gpu_type), self._table_steps(named)
         usd_first = dated[0].usd_per_gpu_h if dated else Fraction(str(price.usd_per_gpu_h))
         return (DatedPrice(named, ON_DEMAND, usd_first), *dated[1:])
+
+    def offers_of(self, gpu_type: str | None) -> tuple[Offer, ...]:
+        """Return the offers of the table whose median is the price of a type."""
+        return offers_used(self.offers, self._named(gpu_type), self.provider)
 
     def table_begins_us(self, gpu_type: str | None) -> int | None:
         """Return when the prices of a type in the table begin; None where it has no history."""

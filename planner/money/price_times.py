@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
-
-import polars as pl
 
 from gpuplan.analysis.base.time_units import DAY_US, micros_of, time_of
 from gpuplan.analysis.base.words import listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
+from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN
-from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.price_book import Prices
 
 MOST_NAMED = 6
 LONG_AGO_US = 183 * DAY_US
 """Prices of one day are of the time of a log within half a year of it."""
+SNAPSHOT = "snapshot"
 STALE_US = 31 * DAY_US
 """From the last sample of a type on, after which its price is no longer an observation."""
 
@@ -54,30 +51,27 @@ def price_time_notes(
         begins = f"the prices of {types} in {prices.table} begin on {_day(first)}"
         if first >= end:
             return (f"{begins}; {span}, and pay the first ones",)
-        return (f"{begins}; what ran before, from {_day(begin)}, pays the first ones",)
-    return _stale(prices.table, [name or prices.gpu for name in of_table], span, end)
+        before = f"{begins}; what ran before, from {_day(begin)}, pays the first ones"
+        return (before, *_stale(prices, of_table, span, end))
+    return _stale(prices, of_table, span, end)
 
 
-def _stale(table: str, types: Iterable[str | None], span: str, end_us: int) -> tuple[str, ...]:
+def _stale(prices: Prices, types: Sequence[str | None], span: str, end_us: int) -> tuple[str, ...]:
     """Return which types have their last sample long before the end of a log; a change holds on."""
-    rows = read_prices(Path(table)).prices
-    by_type = rows.group_by(pl.col("gpu_type").cast(pl.String)).agg(
-        pl.col("timestamp").max(), pl.col("is_change").any()
-    )
-    ends = {
-        name: last
-        for name in types
-        for listed_type, last, is_change in by_type.rows()
-        if name is not None and same_gpu(name, listed_type) and not is_change
-    }
-    stale = {name: last for name, last in ends.items() if micros_of(last) < end_us - STALE_US}
-    if not stale:
+    last: dict[str, datetime] = {}
+    for name in types:
+        offers = prices.offers_of(name)
+        ends = [offer.last for offer in offers if offer.last is not None]
+        if ends and all(offer.sampling == SNAPSHOT for offer in offers):
+            if micros_of(max(ends)) < end_us - STALE_US:
+                last[name or prices.gpu or UNNAMED] = max(ends)
+    if not last:
         return ()
-    first = min(stale.values())
-    names = listed(list(stale), MOST_NAMED)
+    names, first = listed(list(last), MOST_NAMED), min(last.values())
+    day = f"on {first:%Y-%m-%d}" if len(set(last.values())) == 1 else f"from {first:%Y-%m-%d} on"
     return (
-        f"the samples of the price of {names} in {table} end on {first:%Y-%m-%d}; {span}, and what "
-        "ran later pays the last one",
+        f"price samples of {names} in {prices.table} end {day}; {span}, and later runs are billed "
+        "at the last price",
     )
 
 

@@ -70,15 +70,9 @@ def at_once_usd_per_h(columns: RouteColumns) -> float | None:
 
 
 def recorded_gpus(columns: RouteColumns) -> tuple[float, float]:
-    """Return the mean and the peak of the GPUs of jobs as recorded, exact in time.
-
-    Services and deferred jobs are left out.
-    """
+    """Return the mean and the peak of the GPUs of jobs as recorded, exact in time."""
     jobs, start_s = columns.jobs, _recorded_start_s(columns)
-    rows = ~jobs.is_deferred
-    held = held_between(
-        start_s[rows], (start_s + jobs.run_s)[rows], jobs.gpus[rows], 0.0, columns.bins.window_s
-    )
+    held = held_between(start_s, start_s + jobs.run_s, jobs.gpus, 0.0, columns.bins.window_s)
     used = use_of("", "", held)
     return used.mean_gpus, used.peak_gpus
 

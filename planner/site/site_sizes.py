@@ -13,8 +13,15 @@ import numpy as np
 from gpuplan.analysis.base.words import counted
 from gpuplan.planner.engine import Engine
 from gpuplan.planner.parallel import run_all
-from gpuplan.planner.runs.recorded_waits import WaitPairs
-from gpuplan.planner.site.fidelity import SITE_RULES, Fidelity, TodayReplay, fidelity_of
+from gpuplan.planner.runs.recorded_waits import FEWEST_JOBS, WaitPairs
+from gpuplan.planner.site.fidelity import (
+    SITE_RULES,
+    TOO_FEW,
+    Fidelity,
+    TodayReplay,
+    fidelity_of,
+    unknown,
+)
 from gpuplan.planner.site.node_replays import BYTES_PER_JOB, SiteTerms, replay_nodes
 from gpuplan.planner.sizing.search import Candidates
 from gpuplan.planner.sizing.sized_replay import SizedReplay
@@ -88,6 +95,8 @@ def fidelity_of_site(site: SiteCluster, config: SchedulerConfig, work: SiteWorkl
     waits = WaitPairs(
         replayed[mask].astype(float), recorded[mask].astype(float), is_settled=work.scored[mask]
     )
+    if np.count_nonzero(work.scored & mask) < FEWEST_JOBS:
+        return unknown(TOO_FEW)
     match = waits.summary()
     if match is not None and match.settled is not None and not match.settled.agrees:
         match = match.settled  # jobs that are as recorded say nothing for the rules

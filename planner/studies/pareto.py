@@ -13,7 +13,6 @@ from gpuplan.analysis.characterize.today import today
 from gpuplan.analysis.ingest.logs import read_trace
 from gpuplan.analysis.trace.input_files import InputFile, trace_input
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.spells import REASON
 from gpuplan.planner.baselines import compare_baselines
 from gpuplan.planner.elastic.job_classes import COLUMNS
 from gpuplan.planner.frontier.reference_points import reference_points_of
@@ -27,7 +26,7 @@ from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis, pay_per_us
 from gpuplan.planner.requests.pareto import ParetoRequest
 from gpuplan.planner.site.fidelity import Fidelity
 from gpuplan.planner.site.log_replay import COLUMNS as REPLAYED
-from gpuplan.planner.site.log_replay import todays_fidelity
+from gpuplan.planner.site.log_replay import WHERE_KNOWN, todays_fidelity
 from gpuplan.planner.speedup.model import SpeedupModel
 from gpuplan.planner.studies.pareto_results import ParetoResults, pareto_results
 
@@ -108,7 +107,7 @@ def pareto(request: ParetoRequest, progress: Progress | None = None) -> ParetoSt
     model, on_types, prices = request.open()
     types, cluster = request.types, request.rented()
     columns = tuple(dict.fromkeys((*COLUMNS, *REPLAYED)))
-    trace = read_trace(request.trace, request.jobs, columns=columns, optional=(REASON,))
+    trace = read_trace(request.trace, request.jobs, columns=columns, optional=WHERE_KNOWN)
     classes = replace(request.classes, scale_work=request.jobs.scale_duration)
     now = today(trace)
     types.check_log(prices, () if now is None else [usage.gpu_type for usage in now.gpu_types])

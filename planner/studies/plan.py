@@ -31,7 +31,7 @@ from gpuplan.planner.plan.outlook import plan_outlook
 from gpuplan.planner.plan.plan_file import PlanFile, read_plan
 from gpuplan.planner.plan.program import PlanLimits, plan_program
 from gpuplan.planner.plan.replay import RentingTerms
-from gpuplan.planner.plan.routes import RouteSettings
+from gpuplan.planner.plan.routes import SPOT, RouteSettings
 from gpuplan.planner.plan.spot_record import losses_per_s
 from gpuplan.planner.plan.targets import write_target
 from gpuplan.planner.plan.today import (
@@ -269,6 +269,8 @@ def _results(
         markets=uses,
         classes=_classes(columns, bought.whole_nodes.share, assigned),
         levers=() if has_budget else lever_worths(proof.anew, recorded),
+        losses_are_assumed=request.assumes_losses
+        and any(use.name == SPOT and use.mean_gpus > 0 for use in uses),
         jobs=jobs.size,
         deferred_jobs=int(jobs.is_deferred.sum()),
         left_out_jobs=jobs.left_out,
@@ -294,27 +296,29 @@ def _results(
 def _fidelity(request: PurchaseRequest, trace: Trace, now: Today | None) -> Fidelity:
     """Return how a replay of today compares with the log: on the GPUs held at once, or the cap.
 
-    A cap need not be today's cluster; where it is, jobs that overlap by chance are above it.
+    A cap need not be today's cluster. It may be where the log holds more only for moments.
     """
-    fidelity = todays_fidelity(trace, request.jobs, now)
+    policy = request.policy
+    fidelity = todays_fidelity(trace, request.jobs, now, policy=policy)
     shape = request.shape()
-    if fidelity.may_speak or shape is None:
+    if fidelity.may_speak or shape is None or now is None:
         return fidelity
-    of_cap = todays_fidelity(trace, request.jobs, now, shape)
+    if (shape.gpus or 0) < now.usage.p95_gpus:
+        return fidelity
+    of_cap = todays_fidelity(trace, request.jobs, now, shape, policy)
     return of_cap if of_cap.may_speak else fidelity
 
 
 def _bill_usd_per_month(
     billed: Today | None, columns: RouteColumns, today_usd: float | None
 ) -> float | None:
-    """Return today's bill; without a price book it is that of the jobs as recorded.
+    """Return today's bill; without one of a book it is that of the jobs as recorded.
 
-    None where GPUs are there that are not of a book, so that their cost is not known.
+    None where that leaves out owned GPUs.
     """
     if billed is not None:
         return billed.usage.usd_per_month
-    has_pools = any(market.standing_today for market in columns.markets)
-    return None if has_pools else today_usd
+    return None if any(market.owned for market in columns.markets) else today_usd
 
 
 def _mean_wait_s(jobs: PlannedJobs) -> float | None:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import polars as pl
+
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.time_units import MICROS, MONTH_H, time_of
 from gpuplan.analysis.base.words import listed
@@ -16,7 +18,6 @@ from gpuplan.analysis.job_table.schema import CANONICAL
 from gpuplan.analysis.prices.contracts import ALWAYS_US, COMMITTED, FOREVER_US, OWNED
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.analysis.waits.spells import REASON
 from gpuplan.planner.money.bill_today import at_book
 from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.price_book import Prices
@@ -30,6 +31,7 @@ from gpuplan.planner.plan.spot_record import SpotRecord, spot_record
 from gpuplan.planner.plan.today import CommittedToday
 from gpuplan.planner.requests.plan import PurchaseRequest
 from gpuplan.planner.site.log_replay import COLUMNS as REPLAYED
+from gpuplan.planner.site.log_replay import WHERE_KNOWN
 from gpuplan.simkit.cluster_shape import ClusterShape
 
 FILE_OPTIONS = ("spot", "defer", "by", "speedup", "cluster", "spot_availability", "budget")
@@ -42,20 +44,25 @@ def plan_trace(request: PurchaseRequest) -> Trace:
     named = [name for name in CANONICAL if name in words]
     by = [] if request.by not in CANONICAL else [request.by]
     columns = dict.fromkeys([*COLUMNS, *REPLAYED, "user", *named, *by])
-    trace = read_trace(request.trace, request.jobs, columns=list(columns), optional=(REASON,))
+    trace = read_trace(request.trace, request.jobs, columns=list(columns), optional=WHERE_KNOWN)
     return trace.submitted()
 
 
 def todays_bill(request: PurchaseRequest, trace: Trace, now: Today | None) -> Today | None:
     """Return what a log shows with its bill under the price book of a request.
 
-    None where no prices are given, or none of GPUs in use.
+    None where no book is given, or prices of the plan are typed beside it.
     """
-    if not request.prices.is_given:
+    commitment = request.commitment
+    is_typed = commitment.on_demand or any(price.gpus for price in commitment.commit)
+    if is_typed or not request.prices.is_given:
         return None
+    prices = Prices.read(request.prices, request.jobs.log.time_zone)
+    if request.jobs.where is not None:  # contracts of other types are not of this part
+        prices = prices.of_types(trace.jobs["gpu_type"].cast(pl.String).unique().sort().to_list())
     try:
-        return at_book(trace, now, Prices.read(request.prices, request.jobs.log.time_zone))
-    except UsageError:  # with prices on demand and of commitments beside the book
+        return at_book(trace, now, prices)
+    except UsageError:  # only GPUs that are owned or committed to have a price
         return None
 
 

@@ -23,15 +23,16 @@ class PlanToday:
     """The jobs as they were recorded.
 
     Attributes:
-        mean_gpus, peak_gpus: that they held when they ran, exact in time; deferred jobs left out.
+        mean_gpus, peak_gpus: that they held when they ran, exact in time.
         mean_time_s: from submission to end; a wait that is not recorded counts as none.
         jobs_without_wait: jobs whose wait is not recorded.
         mean_wait_s: of the others; null where there are none.
         committed: GPUs under commitments of today.
         usd_per_month: of these commitments and the rest on demand, at the prices of the plan;
             owned GPUs cost nothing here. Null where GPUs above them have no price on demand.
-        bill_usd_per_month: the bill of the jobs under the price book, as `gpuplan bill` has it:
-            with owned GPUs, at the prices of each time. Null where the book lacks a price.
+        bill_usd_per_month: the bill of the log under the price book, as `gpuplan bill` has it:
+            with owned GPUs, at the prices of its time. ``usd_per_month`` where prices are typed
+            for the plan; null where these, or the book, leave GPUs without a price.
         price_is_assumed: whether no price of committed or on-demand GPUs is given.
         going_on_gpus: that an older plan committed to, and whose term goes on.
     """
@@ -121,7 +122,8 @@ class PlanResults:
             their waits; below 0 where the plan costs more; null where that is nothing or unknown.
         recorded_usd_per_month: of this commitment.
         recorded_committed_gpus: that it commits to.
-        confirmed: whether a plan made so for the first part of the log held on the rest.
+        confirmed: whether a plan made so for the first part of the log held on the rest, and a
+            replay of today does not contradict the log.
         unconfirmed: why it is not confirmed; empty where it is.
         fidelity: how a replay of today compares with the log.
         targets: bounds on times.
@@ -129,6 +131,7 @@ class PlanResults:
         markets: what is bought and used, by GPU type.
         classes: how their jobs run.
         levers: what each is worth.
+        losses_are_assumed: whether jobs are on spot GPUs whose losses nobody measured or named.
         jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
         bins: of time, over which the program is solved.
         replay: the plan on all jobs; null where it cannot be replayed.
@@ -158,6 +161,7 @@ class PlanResults:
     markets: tuple[MarketUse, ...]
     classes: tuple[PlanClass, ...]
     levers: tuple[LeverWorth, ...]
+    losses_are_assumed: bool
     jobs: int
     deferred_jobs: int
     left_out_jobs: int
