@@ -251,6 +251,10 @@ def test_what_rents_beside_owned_gpus_is_not_called_cheaper(gpuplan, log):
     assert "per job" in text and "no faster" not in text
     due = "the cost of serverful-only leaves out GPUs owned and committed to: their $1,826 a month"
     assert due in " ".join(err.split())
+    # Where all rent beside them, the answer has the sum.
+    alone = gpuplan("compare", log, "--policy", "serverful-only", *OWNED)[1]
+    sum_due = "The $1,830 a month of GPUs owned and committed to are due on top of that."
+    assert sum_due in " ".join(alone.split())
     words = ("--policy", "fifo", "--policy", "srtf:usd_per_gpu_h=0.1", "--gpus", "4", *OWNED)
     found = command_results(gpuplan, "compare", log, *words)
     assert found["cheapest"] is None  # the price that was set leaves them out as well
@@ -358,7 +362,7 @@ def test_size_tells_the_bill_of_today_from_the_cost_of_its_cluster(gpuplan, tmp_
     words = ("size", log, "--price", "2", "--cluster", "3", "--gpus", "3,4")
     code, out, err = gpuplan(*words)
     text = " ".join(out.split())
-    assert code == 0 and "Today: 3 GPUs for $4,380 a month" in text and "as billed" not in text
+    assert code == 0 and "Today: 3 GPUs around the clock for $4,380 a month" in text and "as billed" not in text
 
 
 @pytest.mark.compiled

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuplan.analysis.base.plain import plain
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import joined
+from gpuplan.cli.formats.units import show_about_usd
 from gpuplan.cli.tables.fairness_tables import with_fairness
 from gpuplan.cli.tables.fidelity_text import contradiction, fidelity_table
 from gpuplan.cli.tables.group_waits import with_group_waits
@@ -70,7 +71,7 @@ def with_policies(
         replays.fidelity, source_format, replayed_waits(today, rows, replays.fidelity)
     )
     now = today_sentence(today, rows, cluster, is_of_use=replays.priced.basis == NO_BASIS)
-    outside = not_ranked(replays.comparison)
+    outside = not_ranked(replays.comparison, replays.priced.pools_usd_per_month)
     speedups = {outcome.label: outcome.settings.get("speedup") for outcome in outcomes}
     view = replace(
         view,
@@ -124,8 +125,13 @@ def first_submission(replayed: ReplayInputs) -> datetime | None:
     return None if first_us is None else datetime.fromtimestamp(first_us / 1e6, UTC)
 
 
-def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
-    """Return why policies are not ranked, one sentence each; nothing where all are."""
+def not_ranked(comparison: PolicyComparison, pools_usd_per_month: float = 0.0) -> tuple[str, ...]:
+    """Return why policies are not ranked, and what their costs leave out, one sentence each.
+
+    Args:
+        comparison: the policies.
+        pools_usd_per_month: what GPUs owned and committed to cost.
+    """
     outcomes, texts = comparison.outcomes, []
     loops = [run for run in outcomes if run.loop]
     for run in loops:
@@ -136,11 +142,14 @@ def not_ranked(comparison: PolicyComparison) -> tuple[str, ...]:
         texts.append(_pooled(outcomes, comparison.pooled))
     if comparison.of_site_size:
         texts.append(_of_site_size(comparison))
+    pools = f"{show_about_usd(pools_usd_per_month)} a month of GPUs owned and committed to"
     if not comparison.pays_alike:
         texts.append(
             f"None is called the cheapest: {joined(comparison.beside_pools, most=MOST_NAMES)} "
-            "would pay for the GPUs owned and committed to on top of that."
+            f"would pay the {pools} on top of that."
         )
+    elif comparison.beside_pools:
+        texts.append(f"The {pools} are due on top of that.")
     return tuple(texts)
 
 
