@@ -216,4 +216,4 @@ def test_what_the_defaults_cost_is_as_the_page_has_it(seren, tmp_path):
         known.rows("200 jobs like Seren's", squeezed),
     ):
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        assert table.replace("|  |", "| |") in page
+        assert table in page

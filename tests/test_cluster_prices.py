@@ -362,7 +362,11 @@ def test_size_tells_the_bill_of_today_from_the_cost_of_its_cluster(gpuplan, tmp_
     words = ("size", log, "--price", "2", "--cluster", "3", "--gpus", "3,4")
     code, out, err = gpuplan(*words)
     text = " ".join(out.split())
-    assert code == 0 and "Today: 3 GPUs around the clock for $4,380 a month" in text and "as billed" not in text
+    assert (
+        code == 0
+        and "Today: 3 GPUs around the clock for $4,380 a month" in text
+        and "as billed" not in text
+    )
 
 
 @pytest.mark.compiled

@@ -64,6 +64,7 @@ class _Provisioned(Struct):
 
 
 class _Submission(Struct):
+    submission_num: int = 0
     submitted_at: datetime | None = None
     finished_at: datetime | None = None
     status: str = ""

@@ -33,6 +33,7 @@ class OptionText:
         remarks: sentences about its choices, range and default.
         panel: title of the group it is shown in.
         is_common: whether ``--help`` shows it.
+        is_required: whether it must be given.
     """
 
     name: str
@@ -42,6 +43,7 @@ class OptionText:
     remarks: tuple[str, ...]
     panel: str
     is_common: bool
+    is_required: bool
 
     @property
     def text(self) -> str:
@@ -97,6 +99,7 @@ def _described(parameter: Any, annotation: Any) -> OptionText:
         remarks=tuple(_remarks(parameter, annotation)) if is_option else (),
         panel=getattr(parameter, "rich_help_panel", None) or FALLBACK,
         is_common=COMMON in getattr(annotation, "__metadata__", ()),
+        is_required=bool(parameter.required),
     )
 
 

@@ -98,41 +98,9 @@ def headline(results: PlanResults, request: PurchaseRequest, source_format: str 
     """
     if refusal := contradiction(results.fidelity, source_format):
         return f"{refusal} {todays_words(results)}"
-    bought = [
-        f"{use.gpus:,.0f} {use.gpu_type}" if use.gpu_type else counted(int(use.gpus), "GPU")
-        for use in results.markets
-        if use.name == "committed"
-    ]
-    terms = _terms(results)
-    owned = sum(use.gpus for use in results.markets if use.name == "owned")
-    commit = f"Commit to {joined(bought, most=MOST_NAMED)}" if bought else "Commit to no GPU"
-    recorded = results.recorded_committed_gpus
-    if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
-        of_all = " of all types" if len({use.gpu_type for use in results.markets}) > 1 else ""
-        commit += f" ({recorded:,.0f}{of_all} with jobs as recorded)"
-    commit += terms
-    if owned:
-        commit += f" beside the {owned:,.0f} owned"
-    if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
-        commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
-    if elsewhere := _elsewhere(results, request):
-        commit += f", with {elsewhere},"
-    if cap := cap_text(results):
-        commit = f"{commit.removesuffix(',')}{cap}"
-    if not results.confirmed:
-        why = "; ".join(results.unconfirmed)
-        commit = f"Not confirmed ({why}): {commit[0].lower()}{commit[1:]}"
     has_budget = request.budget is not None
-    cost = f"for {show_about_usd(results.usd_per_month)} a month"
-    cost += "" if request.has_price else " at an assumed price"
-    cost += ", owned GPUs left out" if owned else ""
-    replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
-    if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
-        cost += f" ({show_about_usd(replay_usd)} in the replay)"
-    if request.budget is None:
-        cost += f"{against_today(results)}{compared_words(results)}"
-    else:
-        cost += f"{over_budget(results, request.budget)}{cost_as_recorded(results)}"
+    owned = sum(use.gpus for use in results.markets if use.name == "owned")
+    commit, cost = _commitment(results, request, owned), _cost(results, request, owned)
     time = f"{_time(results, has_budget)}{slower_words(results, request.slower)}"
     if owned and results.confirmed and not results.usd_per_month:
         commit = f"The {owned:,.0f} GPUs owned are enough:"
@@ -141,9 +109,48 @@ def headline(results: PlanResults, request: PurchaseRequest, source_format: str 
             commit = f"With the {counted(int(owned), 'GPU')} owned alone"
             cost = f"nothing is bought or rented{changed_time(results)}"
     unpaid = _unpaid(results)
-    told = f"{time}{_assumed(results)}{unchecked_words(results)}"
-    answer = f"{commit} {cost}. {unpaid}{running_on(results)}{told}"
+    remarks = f"{time}{_assumed(results)}{unchecked_words(results)}"
+    answer = f"{commit} {cost}. {unpaid}{running_on(results)}{remarks}"
     return f"{answer} {confirmed_text(results, has_budget)}" if results.confirmed else answer
+
+
+def _commitment(results: PlanResults, request: PurchaseRequest, owned: float) -> str:
+    """Return what to commit to and to rent beside the GPUs owned, and why it is not confirmed."""
+    bought = [
+        f"{use.gpus:,.0f} {use.gpu_type}" if use.gpu_type else counted(int(use.gpus), "GPU")
+        for use in results.markets
+        if use.name == "committed"
+    ]
+    commit = f"Commit to {joined(bought, most=MOST_NAMED)}" if bought else "Commit to no GPU"
+    recorded = results.recorded_committed_gpus
+    if len(bought) == 1 and recorded is not None and bought[0].split()[0] != f"{recorded:,.0f}":
+        of_all = " of all types" if len({use.gpu_type for use in results.markets}) > 1 else ""
+        commit += f" ({recorded:,.0f}{of_all} with jobs as recorded)"
+    commit += _terms(results)
+    if owned:
+        commit += f" beside the {owned:,.0f} owned"
+    if any(use.name == "on_demand" and use.mean_gpus > 0 for use in results.markets):
+        commit += f" and rent {'the rest' if bought or owned else 'on demand'}"
+    if elsewhere := _elsewhere(results, request):
+        commit += f", with {elsewhere},"
+    if cap := cap_text(results):
+        commit = f"{commit.removesuffix(',')}{cap}"
+    if results.confirmed:
+        return commit
+    return f"Not confirmed ({'; '.join(results.unconfirmed)}): {commit[0].lower()}{commit[1:]}"
+
+
+def _cost(results: PlanResults, request: PurchaseRequest, owned: float) -> str:
+    """Return what a plan costs, in the replay too where that differs, and against today."""
+    cost = f"for {show_about_usd(results.usd_per_month)} a month"
+    cost += "" if request.has_price else " at an assumed price"
+    cost += ", owned GPUs left out" if owned else ""
+    replay_usd = results.usd_per_month if results.replay is None else results.replay.usd_per_month
+    if abs(replay_usd - results.usd_per_month) > 2 * SAME * results.usd_per_month:
+        cost += f" ({show_about_usd(replay_usd)} in the replay)"
+    if request.budget is None:
+        return f"{cost}{against_today(results)}{compared_words(results)}"
+    return f"{cost}{over_budget(results, request.budget)}{cost_as_recorded(results)}"
 
 
 def _unpaid(results: PlanResults) -> str:
