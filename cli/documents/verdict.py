@@ -151,17 +151,30 @@ def _pareto(results: Results, today: Results) -> KeyFigure | None:
     effect = [] if mean is None else [f"{show_duration(mean)} per job{_instead(today)}"]
     if (peak := replay.get("peak_gpus")) is not None:
         effect.append(f"{show_number(peak)} GPUs at peak{_within(knee, today, peak)}")
+    effect += _rented(knee)
     month = knee.get("usd_per_month")
     effect += [] if month is None else [_month_against_today(month, today)]
     return KeyFigure(name, value, ", ".join([*effect, *assumption]))
 
 
 def _budget(point: Results) -> str:
-    """Return what a budget rents on average, in the replay if there is one, as its time is."""
-    replay = _replay(point)
+    """Return a budget as the answer of its study names it."""
     if "budget_usd_per_h" in point:  # several GPU types
-        return f"{dollars(replay.get('rented_usd_per_h', point['budget_usd_per_h']))} an hour"
-    return f"{show_number(replay.get('rented_gpus', point['budget_gpus']))} GPUs on average"
+        return f"{dollars(point['budget_usd_per_h'])} an hour"
+    return f"{show_number(point['budget_gpus'])} GPUs on average"
+
+
+def _rented(point: Results) -> list[str]:
+    """Return what a replay rents where that is not the budget: whole nodes, delays, last jobs."""
+    replay = _replay(point)
+    if "budget_usd_per_h" in point:
+        budget, rented = point["budget_usd_per_h"], replay.get("rented_usd_per_h")
+        text = "" if rented is None else f"{dollars(rented)} an hour"
+    else:
+        budget, rented = point["budget_gpus"], replay.get("rented_gpus")
+        text = "" if rented is None else show_number(rented)
+    is_same = rented is None or isclose(rented, budget, rel_tol=SAME)
+    return [] if is_same else [f"{text} rented in the replay"]
 
 
 def _replay(point: Results) -> Results:
