@@ -78,7 +78,7 @@ LONGEST_PAUSE_S = 30 * DAY_S
 """Of a move or a fetch, with the restart: a longer one is a mistake in its unit."""
 
 MOST_ROUNDS_OF_A_JOB = 2016
-"""Rounds of the median job above which rounds are longer by default: a week of 5 minutes."""
+"""Rounds that a tenth of the jobs take, above which rounds are longer: a week of 5 minutes."""
 MANY_DECISIONS = 1e9
 """Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
 
@@ -186,12 +186,12 @@ def simulate(
 def _in_rounds(jobs: TraceJobs, settings: ReplaySettings) -> tuple[ReplaySettings, tuple[str, ...]]:
     """Return settings with longer rounds where jobs take weeks and none were typed; say so."""
     usual = float(settings.values["round_s"])
-    median_s = float(np.median(jobs.workload.service_us)) / MICROS
-    if "round_s" in settings.typed or median_s <= MOST_ROUNDS_OF_A_JOB * usual:
+    long_s = float(np.percentile(jobs.workload.service_us, 90, method="lower")) / MICROS
+    if "round_s" in settings.typed or long_s <= MOST_ROUNDS_OF_A_JOB * usual:
         return settings, ()
-    round_s = HOUR_S * np.ceil(median_s / MOST_ROUNDS_OF_A_JOB / HOUR_S)
+    round_s = HOUR_S * np.ceil(long_s / MOST_ROUNDS_OF_A_JOB / HOUR_S)
     note = (
-        f"half of the jobs take {length_words(median_s)} or more, so rounds are of "
+        f"a tenth of the jobs take {length_words(long_s)} or more, so rounds are of "
         f"{length_words(round_s)}, not {usual:g} s; round_s sets them"
     )
     return replace(settings, values={**settings.values, "round_s": float(round_s)}), (note,)
