@@ -163,7 +163,7 @@ def test_samples_of_one_type_go_stale_while_those_of_another_go_on(said, tmp_pat
     err = said("bill", path, "--prices", of_a100)[1]
     said_of = "end on 2024-01-01; the jobs ran from 2024-03-01 to 2024-03-11, and later runs are"
     assert "price samples of A100 in" in err and said_of in err
-    # Samples that begin within the log, and end long before its end, are told of twice.
+    # Samples that begin within the log, and end long before its end, are warned of twice.
     longer = log(tmp_path / "l.parquet", ("a", 0, 90, 4))
     err = said("bill", longer, "--prices", table_of(tmp_path / "s.parquet", "2024-03-05"))[1]
     assert "what ran before, from 2024-03-01, pays the first ones" in err

@@ -171,7 +171,7 @@ def test_a_size_is_recommended_where_todays_cluster_is_paid_alike_and_its_replay
     beside = figure(study("characterize", today=TODAY | BILL), sized())
     assert beside == KeyFigure(
         "Option", "60 GPUs",
-        "$56,500 a month, busy or not, today's 64 GPUs cost $60,300 so, today's peak is 55",
+        "$56,500 a month, busy or not, against $60,300 for today's 64 GPUs, today's peak is 55",
     )  # fmt: skip
 
 

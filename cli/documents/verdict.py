@@ -250,8 +250,7 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
         change = [f"{dollars(month)} a month, busy or not"]
         cluster_usd = now.get("usd_per_month")
         if cluster is not None and cluster_usd is not None and bill is None:
-            today_s = f"today's {show_number(cluster)} GPUs cost {dollars(cluster_usd)} so"
-            change += [today_s]
+            change[0] += f", against {dollars(cluster_usd)} for today's {show_number(cluster)} GPUs"
         change += [] if bill is None else [f"today's bill is {dollars(bill)}"]
     name = _advised(results, is_alike=is_alike)
     pools = results.get("pools") or []
@@ -264,8 +263,9 @@ def _size(results: Results, today: Results) -> KeyFigure | None:
 
 def _is_billed(results: Results) -> bool:
     """Return whether today's dollars of a size are its bill, and not those of its GPUs."""
+    usd = results["today"].get("usd_per_month")
     of_pools = [pool["today"].get("usd_per_month") or 0.0 for pool in results.get("pools") or ()]
-    return bool(of_pools) and not isclose(results["today"]["usd_per_month"], sum(of_pools))
+    return usd is None or (bool(of_pools) and not isclose(usd, sum(of_pools)))
 
 
 def _size_of_pool(pool: Results, change: list[str], title: str) -> KeyFigure:

@@ -32,7 +32,7 @@ class PlanToday:
             owned GPUs cost nothing here. Null where GPUs above them have no price on demand.
         bill_usd_per_month: the bill of the log under the price book, as `gpuplan bill` has it:
             with owned GPUs, at the prices of its time. ``usd_per_month`` where prices are typed
-            for the plan; null where these, or the book, leave GPUs without a price.
+            for the plan; null with owned GPUs beside typed prices or without any price.
         price_is_assumed: whether no price of committed or on-demand GPUs is given.
         going_on_gpus: that an older plan committed to, and whose term goes on.
     """
@@ -131,7 +131,7 @@ class PlanResults:
         markets: what is bought and used, by GPU type.
         classes: how their jobs run.
         levers: what each is worth.
-        losses_are_assumed: whether jobs are on spot GPUs whose losses nobody measured or named.
+        losses_are_assumed: whether jobs are on spot GPUs whose rate of losses is assumed.
         jobs, deferred_jobs, left_out_jobs: planned for, that may wait, and that did not run.
         bins: of time, over which the program is solved.
         replay: the plan on all jobs; null where it cannot be replayed.
