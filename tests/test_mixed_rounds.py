@@ -17,7 +17,11 @@ from gpuplan.planner.policies.mixed.gang_packing import is_small, pack_gangs
 from gpuplan.planner.policies.mixed.gavel import GavelRounds
 from gpuplan.planner.policies.mixed.mixed_rounds import place, play
 from gpuplan.planner.policies.mixed.rated_jobs import MixedCluster, RatedJobs
-from gpuplan.planner.policies.mixed.round_program import lagrangian_bound, solve_round
+from gpuplan.planner.policies.mixed.round_program import (
+    assign_types,
+    lagrangian_bound,
+    solve_round,
+)
 
 
 def rated(submit_s, gpus, work, rate, state_gb=0.0, **more):
@@ -69,6 +73,24 @@ def test_a_round_is_the_best_of_all_allocations(drawn, exact):
     assert answer.bound <= value + 1e-9 * abs(value)
     prices = np.abs(np.random.default_rng(1).normal(size=gpus.size + 1))
     assert lagrangian_bound(cost, width, gpus, k, prices) <= value + 1e-9
+
+
+@given(ROUNDS)
+@settings(max_examples=30)
+def test_types_without_a_floor_on_gpus_in_use_cost_least_of_all(drawn):
+    gpus, jobs = np.array(drawn[0]), drawn[1]
+    width = np.array([w for w, _ in jobs])
+    cost = np.array([np.random.default_rng(s).normal(-1, 2, gpus.size) for _, s in jobs])
+    kind, is_proven = assign_types(cost, width, gpus)
+    runs = np.flatnonzero(kind >= 0)
+    least, used = 0.0, np.bincount(kind[runs], weights=width[runs], minlength=gpus.size)
+    for kinds in itertools.product(range(-1, gpus.size), repeat=width.size):
+        on = np.flatnonzero(np.array(kinds) >= 0)
+        where = np.array(kinds, int)[on]
+        if (np.bincount(where, weights=width[on], minlength=gpus.size) <= gpus).all():
+            least = min(least, float(cost[on, where].sum()))
+    assert is_proven and (used <= gpus).all()
+    assert cost[runs, kind[runs]].sum() == pytest.approx(least, abs=1e-12)
 
 
 def test_gangs_that_cannot_fill_a_type_leave_it_idle():

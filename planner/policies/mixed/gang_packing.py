@@ -168,10 +168,13 @@ def fill_least(cost: FloatArray, width: IntArray, most: int) -> tuple[FloatArray
     return best, chosen
 
 
-def solve_small(cost: FloatArray, width: IntArray, gpus: IntArray) -> IntArray:
+def solve_small(
+    cost: FloatArray, width: IntArray, gpus: IntArray, *, fills: bool = True
+) -> IntArray:
     """Return the type of each job, -1 to wait: most GPUs in use, then least cost.
 
     Args:
+        fills: False to seek the least cost alone.
         cost: of each job on each type, infinite where it cannot run; shape (m, T).
         width: GPUs of each job; shape (m,).
         gpus: of each type; shape (T,).
@@ -181,9 +184,10 @@ def solve_small(cost: FloatArray, width: IntArray, gpus: IntArray) -> IntArray:
     costs = np.where(np.isfinite(cost), cost, np.inf)
     flat, choice = least_of_states(costs, width // each, held)
     best, choice = flat.reshape(held + 1), choice.reshape(width.size, *(held + 1))
-    used = np.indices(best.shape).sum(axis=0)
-    most = used[np.isfinite(best)].max()
-    state = list(np.unravel_index(np.where(used == most, best, np.inf).argmin(), best.shape))
+    if fills:
+        used = np.indices(best.shape).sum(axis=0)
+        best = np.where(used == used[np.isfinite(best)].max(), best, np.inf)
+    state = list(np.unravel_index(best.argmin(), best.shape))
     kind = np.full(width.size, -1, np.int64)
     for j in range(width.size - 1, -1, -1):
         i = int(choice[(j, *state)])

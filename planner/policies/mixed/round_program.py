@@ -45,7 +45,6 @@ FEW_LABELS, MOST_LABELS = 50_000, 1_000_000
 """Of a search before and after attempts at a result within the gap."""
 MOST_NODES = 50_000
 
-
 @dataclass(frozen=True, slots=True)
 class RoundAnswer:
     """An allocation and how good it is.
@@ -122,6 +121,9 @@ def assign_types(cost: FloatArray, width: IntArray, gpus: IntArray) -> tuple[Int
     gpus_used = np.bincount(cheapest[useful], weights=width[useful], minlength=gpus.size)
     if (gpus_used <= gpus).all():
         return cheapest, True
+    if is_small(width[useful], gpus):
+        kind[useful] = solve_small(cost[useful], width[useful], gpus, fills=False)
+        return kind, True
     none = Packing(0, width[:0], np.zeros((0, gpus.size), bool), width[:0], width[:0])
     problem = _RoundProblem(cost, width, gpus, none)
     free = _program_of(problem, np.flatnonzero(useful), np.isfinite(cost), gpus, -np.inf)
