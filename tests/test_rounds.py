@@ -245,6 +245,23 @@ def test_kernel_agrees_with_its_twin(policy, seed):
     assert rented[:-1] == timeline[:-1]
 
 
+@pytest.mark.compiled
+@pytest.mark.kernels
+@pytest.mark.parametrize("target", [None, 0.5])
+@pytest.mark.parametrize("seed", range(4))
+def test_widths_that_changes_cannot_better_yet_are_passed_at_once(seed, target):
+    """As round by round: pauses of up to 20 minutes in jobs of many hours, which change often."""
+    jobs = drawn(np.random.default_rng(seed), jobs=8)
+    jobs = replace(jobs, work_us=jobs.work_us * 60, rescale_us=1_000_000 + jobs.rescale_us * 30)
+    policy = RoundsPolicy("pollux", max_gpus=13, target=target, band=0.05, provision_s=90.0)
+    run = run_rounds(jobs, policy)
+    finish, waited, held, starts, timeline = run_twin(jobs, policy)
+    assert (run.starts.tolist(), run.waited_us.tolist()) == (starts, waited)
+    np.testing.assert_allclose(run.finish_us, finish, atol=2)
+    np.testing.assert_allclose(run.held_us, held, atol=60)
+    assert list(zip(run.time_us.tolist(), run.gpus.tolist(), strict=True))[:-1] == timeline[:-1]
+
+
 @settings(max_examples=40)
 @given(POLICIES | st.just(RoundsPolicy("equal", 9)), st.integers(0, 10**6))
 def test_laws(policy, seed):

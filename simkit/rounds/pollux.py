@@ -26,6 +26,8 @@ from gpuplan.simkit.rounds.step import (
 )
 from gpuplan.simkit.time import FOREVER
 
+SAME_BEFORE, LEAST_AHEAD, MOST_AHEAD = 16, 64, 1_000_000
+"""Rounds without a change after which it is looked ahead, and for how many at first and at most."""
 FLOOR = 4e-3
 """Added to relative speedups, so that a job without GPUs has a finite cost: Pollux' 1e-3, on a
 scale where its node of four GPUs is 1."""
@@ -197,6 +199,29 @@ def is_settled(
 
 
 @helper
+def rounds_kept(ahead: int, r: Any, power: float, gpus: int) -> int:
+    """Return up to how many more rounds the widths surely stay, of ``ahead``, unless jobs change.
+
+    With time a change only costs less, and to stay costs the same. So where to stay is best later
+    it is best until then. A change that costs nothing could be a tie: then nothing is known.
+    """
+    clock = r.clock
+    alive = clock[ALIVE]
+    for i in range(alive):
+        if r.delay[r.running[i]] == 0:
+            return 0
+    while ahead > 0:
+        width = pollux_shares(
+            clock[NOW] + ahead * r.interval, r.running[:alive], r.row[:alive], r.submit, r.delay,
+            r.jobs, r.belief[0], gpus, power, True,
+        )  # fmt: skip
+        if (width == r.width[:alive]).all():
+            return ahead
+        ahead //= 4
+    return 0
+
+
+@helper
 def keeps_its_size(recent: Any, ready: int, size: int, rules: Any) -> bool:
     """Return whether an autoscaler that sees the same efficiency in each round changes nothing.
 
@@ -221,6 +246,7 @@ def play_pollux(r: Any, rules: Any) -> Any:
     settled, is_checked = False, False
     shared = -1  # GPUs of the cluster at the last decision
     size = 0  # best size for the jobs that there are; 0 is not known
+    same, ahead = 0, 0  # rounds with the same widths, and for how many more they are looked at
     while begin_round(r):
         now, alive = clock[NOW], clock[ALIVE]
         running, row = r.running[:alive], r.row[:alive]
@@ -245,6 +271,7 @@ def play_pollux(r: Any, rules: Any) -> Any:
         is_new = clock[CHANGED] or shared != ready
         if is_new:
             settled, is_checked = False, False
+        is_same = True
         if is_new or (by_age and not settled):  # else the shares are what they were
             width = pollux_shares(
                 now, running, row, r.submit, r.delay, r.jobs, belief, ready, rules.power, True
@@ -262,16 +289,24 @@ def play_pollux(r: Any, rules: Any) -> Any:
                     ),
                 )  # fmt: skip
                 is_checked = True
-            for i in range(alive):
-                r.width[i] = width[i]
+            is_same = (width == r.width[:alive]).all()
+            r.width[:alive] = width
             shared = ready
             log = note(log, r, ready + coming)
         elif log[clock[NOTES] - 1, RENTED] != ready + coming:
             log = note(log, r, ready + coming)
-        is_lasting = settled or not by_age
-        if scaled and is_lasting:
-            is_lasting = coming == 0 and not is_new and keeps_its_size(recent, ready, size, rules)
-        end_round(r, FOREVER if is_lasting else 0)
+        same = same + 1 if is_same and not is_new else 0
+        may_last = not scaled or (
+            coming == 0 and not is_new and keeps_its_size(recent, ready, size, rules)
+        )
+        more = 0
+        if may_last and (settled or not by_age):
+            more = FOREVER
+        elif may_last and same >= SAME_BEFORE:
+            ahead = rounds_kept(min(2 * ahead + LEAST_AHEAD, MOST_AHEAD), r, rules.power, ready)
+            more, same = ahead, 0 if ahead == 0 else same
+        end_round(r, more)
+        is_lasting = more > 0
         if scaled and is_lasting:  # each round that followed at once would have counted, too
             seen += (clock[NOW] - now) // r.interval - 1
             if abs(recent.mean() - rules.target) > rules.band:

@@ -45,6 +45,7 @@ FEW_LABELS, MOST_LABELS = 50_000, 1_000_000
 """Of a search before and after attempts at a result within the gap."""
 MOST_NODES = 50_000
 
+
 @dataclass(frozen=True, slots=True)
 class RoundAnswer:
     """An allocation and how good it is.
