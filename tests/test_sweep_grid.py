@@ -13,8 +13,9 @@ from gpuplan.analysis.statistics.bootstrap import Blocks, draw_blocks
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.planner.policies.allpass import replay
 from gpuplan.planner.policies.allpass_results import measure
+from gpuplan.planner.runs.ties import non_dominated
 from gpuplan.planner.runs.trace_jobs import COLUMNS, TraceJobs, jobs_of
-from gpuplan.planner.sweep.recommendation import Confidence, best_of, objective
+from gpuplan.planner.sweep.recommendation import Confidence, best_of, knee_of, objective
 from gpuplan.planner.sweep.results import marked_thresholds, sweep_results
 from gpuplan.planner.sweep.scenario import replay_scenario
 from gpuplan.planner.sweep.ski_rental import serverful_price, ski_rental
@@ -170,6 +171,27 @@ def test_the_worth_of_time_decides(jobs):
     assert fast.savings.saving_usd == fast.savings.net_saving_usd == 0
     assert fast.closed_form.value_of_time == 1000.0
     assert cheap.knee == fast.knee
+
+
+def test_no_knee_costs_more_and_takes_longer_than_all_on_one_side(jobs):
+    grid = SweepGrid([0.0, 60.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0], price_ratios=[0.2, 0.9])
+    found = sweep(jobs, Allpass(), grid, np.random.default_rng(1))
+    moved, knees = 0, 0
+    for case, rented in zip(found.cases, found.all_rented, strict=True):
+        at = [i for i, point in enumerate(found.points) if point.price_ratio == case.price_ratio]
+        cost, jct = (
+            np.array([getattr(found.points[i], name) for i in at])
+            for name in ("cost_usd", "mean_jct_s")
+        )
+        alone = knee_of(cost, jct, non_dominated(cost, jct))
+        moved += alone is not None and at[alone] != case.knee
+        if case.knee is None:
+            continue
+        knees += 1
+        knee = found.points[case.knee]
+        for other in (found.reference, rented):
+            assert knee.cost_usd <= other.cost_usd or knee.mean_jct_s <= other.mean_jct_s
+    assert moved and knees
 
 
 def test_everything_serverless_is_a_choice(jobs):

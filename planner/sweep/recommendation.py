@@ -87,8 +87,9 @@ class Case:
         price_ratio: serverful over serverless price.
         value_of_time: US dollars per hour of one job; None for the rule of `NEARLY`.
         non_dominated: points not dominated in cost and mean JCT, by cost.
-        knee: the point of `non_dominated` farthest below the line between its ends; None if it has
-            fewer than three.
+        knee: the point of `non_dominated` farthest below the line between its ends, without points
+            that cost more and take longer than everything serverless or everything rented; None if
+            fewer than three are left.
         best: the best point, see `objective`; None for
             everything serverless, which competes with the points and wins ties. It is recommended
             unless ``rented`` is set.
@@ -140,6 +141,7 @@ def choose(
     forms: Mapping[int | None, SkiRental],
     greatest: int | None,
     criteria: Criteria,
+    rented: SweepPoint | None = None,
 ) -> Case:
     """Compare the points of one case.
 
@@ -150,13 +152,15 @@ def choose(
         forms: the closed form of each capacity, at the prices of the case.
         greatest: the capacity for the closed form of everything serverless.
         criteria: how to judge.
+        rented: everything on rented workers, which no knee may be worse than in cost and time.
     """
     some = [points[index] for index in indices]
     cost = np.array([point.cost_usd for point in some])
     jct = np.array([point.mean_jct_s for point in some])
     jobs, value_of_time = next(iter(forms.values())).jobs, criteria.value_of_time
     front, knee = non_dominated(cost, jct), None
-    below = knee_of(cost, jct, front)
+    beside = [everything] if rented is None else [everything, rented]
+    below = knee_of(cost, jct, [at for at in front if not _is_worse(some[at], beside)])
     if below is not None:
         knee = indices[below]
     choices = [everything, *some]
@@ -173,6 +177,13 @@ def choose(
         cheapest=indices[cheapest - 1] if cheapest else None,
         savings=savings_of(choices, best, jobs, criteria),
         closed_form=form.at(form.price_ratio, value_of_time or 0.0),
+    )
+
+
+def _is_worse(point: SweepPoint, others: Sequence[SweepPoint]) -> bool:
+    """Return whether one of some others costs less and takes less time."""
+    return any(
+        other.cost_usd < point.cost_usd and other.mean_jct_s < point.mean_jct_s for other in others
     )
 
 

@@ -257,6 +257,7 @@ def sweep(
         on_workers = replay_scenario(rules, without_moves(bare), own_draws, blocks, timelines)
     points: list[SweepPoint] = []
     cases: list[Case] = []
+    all_rented: dict[float, SweepPoint] = {}
     for ratio in dict.fromkeys(grid.price_ratios or (set_ratio,)):
         begin, factor = len(points), 1.0 if ratio == set_ratio else ratio / set_ratio
         at_ratio = {most: _scaled(form, factor, ratio, set_ratio) for most, form in forms.items()}
@@ -264,6 +265,9 @@ def sweep(
             point_of(each, at_ratio[each.parameters.capacity], ratio, factor, alone_usd)
             for each in replayed
         ]
+        if on_workers is not None:
+            form = at_ratio[greatest]
+            all_rented[ratio] = point_of(on_workers, form, ratio, factor, alone_usd)
         cases += [
             choose(
                 points,
@@ -272,17 +276,17 @@ def sweep(
                 at_ratio,
                 greatest,
                 Criteria(value_of_time, level, block_jobs, reference_run),
+                all_rented.get(ratio),
             )
             for value_of_time in dict.fromkeys(grid.values_of_time)
         ]
-    all_rented: dict[float, SweepPoint] = {}
     verdict = None
     if on_workers is not None:
         for place, case in enumerate(cases):
             ratio = case.price_ratio
             factor = 1.0 if ratio == set_ratio else ratio / set_ratio
             form = _scaled(forms[greatest], factor, ratio, set_ratio)
-            workers = point_of(on_workers, form, ratio, factor, alone_usd)
+            workers = all_rented[ratio]
             at_prices = [point for point in points if point.price_ratio == ratio]
             best = reference if case.best is None else points[case.best]
             blocks_of = -(-jobs.workload.size // block_jobs)
@@ -295,7 +299,6 @@ def sweep(
                 cases[place] = replace(
                     case, rented=RentedChoice(workers, savings), closed_form=form
                 )
-            all_rented.setdefault(ratio, workers)
             verdict = verdict or judged
     first = cases[0].best
     recommended, its_rules = (
