@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.words import listed, price_text
+from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.cluster_prices import ClusterPrices
@@ -19,6 +20,8 @@ from gpuplan.planner.money.renting_settings import CLUSTER_PRICES, LADDER, OF_PR
 from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.registry import find_policy
 
+OF_TABLE = "--prices"
+"""Gives the price of a GPU where a book of a price table alone does."""
 CLOUD, SERVERLESS_USD = "conventional_usd_per_gpu_h", "serverless_usd_per_gpu_h"
 
 
@@ -44,6 +47,12 @@ def price(
     labels_of: dict[str, list[str]] = {}
     for spec in specs:
         settings = find_policy(spec.policy).settings
+        if is_priced_by_table(spec):
+            left = {name: value for name, value in spec.settings.items() if name not in OF_PRICES}
+            priced_specs.append(replace(spec, settings=left))
+            note = f"price of a GPU: ${price_text(left['usd_per_gpu_h'])} per hour, on demand"
+            labels_of.setdefault(note, []).append(spec.label)
+            continue
         with spec.blamed(is_alone=len(specs) == 1):
             chosen = with_gpu(spec, price_table, log_types)
             priced = with_prices(chosen, price_table, first_submit_us, settings)
@@ -52,6 +61,10 @@ def price(
             gpus.setdefault(priced.gpu, spec.label)
         for note in priced.notes:
             labels_of.setdefault(note, []).append(spec.label)
+    for spec in filter(is_priced_by_table, specs):
+        gpu = spec.settings.get("gpu")
+        if gpu and not any(same_gpu(gpu, one) for one in gpus):
+            gpus[gpu] = spec.label
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
@@ -191,7 +204,7 @@ def own_price(
     prices: Prices,
     gpu_h: Mapping[str | None, float],
     *,
-    only_mixed: bool = False,
+    of_table: bool = False,
 ) -> list[PolicySpec]:
     """Return specs whose GPUs have one price, where their settings give none.
 
@@ -202,8 +215,8 @@ def own_price(
         specs: the policies; those that only rent keep the prices of their settings.
         prices: of a GPU-hour.
         gpu_h: GPU-hours of the log by type.
-        only_mixed: whether a policy whose GPUs are of one type, or that chooses among the prices
-            of a table, keeps its settings.
+        of_table: whether the prices are those of a table alone: a policy that chooses a market of
+            it, or of whose GPUs it has only other prices than on demand, then keeps its settings.
 
     Raises:
         UsageError: a type has no price, and no GPU is owned or committed to.
@@ -216,18 +229,31 @@ def own_price(
         shape = spec.settings.get("cluster")
         pools = {} if shape is None else {p.gpu_type: float(p.gpus or 1) for p in shape.pools}
         hours = gpu_h if shape is None or None in pools else pools
-        chooses = any(spec.settings.get(name) is not None for name in (*OF_PRICES, *LADDER, CLOUD))
-        if only_mixed and (chooses or len(hours) < 2):
-            priced_specs.append(spec)
-            continue
+        if of_table:
+            if len(pools) < 2 and (gpu := spec.settings.get("gpu")) is not None:
+                hours = {str(gpu): 1.0}
+            if _chooses_market(spec) or prices.mean(hours) is None:
+                priced_specs.append(spec)
+                continue
         cluster = ClusterPrices(prices, hours)
         usd = prices.mean(hours) if cluster.has_pools else _mean(prices, hours)
-        typed = {**spec.option_of, "usd_per_gpu_h": "--price"}
+        typed = {**spec.option_of, "usd_per_gpu_h": OF_TABLE if of_table else "--price"}
         settings = {**spec.settings, "usd_per_gpu_h": cluster.mean_pool_usd if usd is None else usd}
         if cluster.has_pools or has_quotas(find_policy(spec.policy).settings):
             settings[CLUSTER_PRICES] = cluster
         priced_specs.append(replace(spec, settings=settings, option_of=typed))
     return priced_specs
+
+
+def is_priced_by_table(spec: PolicySpec) -> bool:
+    """Return whether a policy's GPUs have the on-demand price of a price table."""
+    return spec.option_of.get("usd_per_gpu_h") == OF_TABLE
+
+
+def _chooses_market(spec: PolicySpec) -> bool:
+    """Return whether a policy rents its cluster from a market of a price table."""
+    names = (*(name for name in OF_PRICES if name != "gpu"), *LADDER, CLOUD)
+    return any(spec.settings.get(name) is not None for name in names)
 
 
 def has_own_price(spec: PolicySpec) -> bool:

@@ -27,7 +27,7 @@ RENTING = (
     *("allpass", "fixed-threshold:threshold_s=60,capacity=5"),
     *("hpa", "serverless-only", "serverful-only"),
 )
-STOPPING = ("srtf", "fifo:preemptive=true")
+STOPPING = ("srtf:provider=vast", "fifo:preemptive=true,provider=vast")
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +81,12 @@ def test_compare_finds_what_simulate_finds_at_these_prices(gpuplan, files):
             del alone["results"][whole]
         assert alone["results"] == {key: row[key] for key in alone["results"]}
         assert alone["parameters"]["settings"] == effective[row["label"]]
-        assert alone["parameters"]["price_choice"] == {"gpu": "A100-80GB"}
-    for name in ("hpa", "srtf"):
+        chosen = {"provider": "vast"} if "provider" in row["label"] else {}
+        assert alone["parameters"]["price_choice"] == {"gpu": "A100-80GB", **chosen}
+    for name in ("hpa", STOPPING[0]):
         assert effective[name]["conventional_usd_per_gpu_h"] == 1.4
         assert effective[name]["market"]["most_offers"] == 9
-    assert effective["fifo:preemptive=true"]["market"]["most_offers"] == 8  # its GPUs
+    assert effective[STOPPING[1]]["market"]["most_offers"] == 8  # its GPUs
     assert effective["serverless-only"]["serverless_usd_per_gpu_h"] == 2.5
     elsewhere = as_json(
         *(gpuplan, "compare", trace, *given, *market, "--set", "fifo.gpus=8"),
@@ -135,6 +136,7 @@ def test_the_threshold_falls_to_what_moves_of_these_classes_take(gpuplan, files)
 def test_what_stops_cost_is_the_class_own_on_a_cluster(gpuplan, files, tmp_path):
     trace, market = files
     plain = ("simulate", trace, "--policy", "srtf", "--gpus", 4, *market)
+    plain += ("--set", "provider=vast")
     out = tmp_path / "jobs.parquet"
     found = as_json(gpuplan, *plain, "-o", out)
     classes = pl.read_parquet(trace)["job_class"].to_list()

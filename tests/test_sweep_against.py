@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gpuplan.analysis.prices.catalogue import CATALOGUE
 from gpuplan.analysis.trace.trace import read_trace
 from gpuplan.cli.figures.sweep import draw_sweep
 from gpuplan.planner.compare import PolicySpec, compare
@@ -160,13 +161,20 @@ def test_a_bill_far_above_has_a_logarithmic_axis(jobs):
 
 
 def test_prices_of_a_table_are_those_of_todays_policy_too(gpuplan, lab):
-    asked = ("sweep", lab, "--threshold", "60", "--prices", "builtin", "--against", FIFO)
-    code, out, err = gpuplan(*asked, "--output-format", "json")
-    assert code == 0, err
-    parameters = json.loads(out)["parameters"]
-    own, shared = parameters["against"]["settings"], parameters["settings"]
+    """On demand, as of every cluster; those of a market where the policy chooses one."""
+
+    def settings(policy):
+        asked = ("sweep", lab, "--threshold", "60", "--prices", "builtin", "--against", policy)
+        code, out, err = gpuplan(*asked, "--output-format", "json")
+        assert code == 0, err
+        parameters = json.loads(out)["parameters"]
+        return parameters["against"]["settings"], parameters["settings"]
+
+    own, shared = settings(f"{FIFO},provider=vast")
     for name in ("conventional_usd_per_gpu_h", "marketplace_usd_per_gpu_h"):
         assert own[name] == shared[name]
+    offers = [one.typical for one in CATALOGUE if (one.gpu_type, one.kind) == ("A100", "on_demand")]
+    assert settings(FIFO)[0]["usd_per_gpu_h"] == np.median(offers)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from gpuplan.analysis.base.time_units import DAY_US, micros_of, time_of
 from gpuplan.analysis.base.words import listed
+from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.prices.catalogue import AS_OF, BUILT_IN
 from gpuplan.analysis.trace.trace import Trace
@@ -30,7 +31,15 @@ def price_time_notes(
         prices: of which those of a price table are looked at.
         gpu_types: of the log.
     """
-    if prices.table is None or trace.provenance.relative_time:
+    period_us = None if trace.provenance.relative_time else trace.arrays().window_us()
+    return period_notes(period_us, prices, gpu_types)
+
+
+def period_notes(
+    period_us: PeriodUs | None, prices: Prices, gpu_types: Iterable[str | None]
+) -> tuple[str, ...]:
+    """Return `price_time_notes` of a log of a period; None for one without dates."""
+    if prices.table is None or period_us is None:
         return ()
     of_table = [
         name
@@ -39,10 +48,10 @@ def price_time_notes(
     ]
     if not of_table:
         return ()
-    begin, end = trace.arrays().window_us()
+    begin, end = period_us
     span = f"the jobs ran from {_day(begin)} to {_day(end)}"
     if prices.table == BUILT_IN:
-        return _of_other_day(f"the built-in prices are from {AS_OF:%Y-%m-%d}", AS_OF, span, trace)
+        return _of_other_day(span, period_us)
     firsts = {name: prices.table_begins_us(name) for name in of_table}
     late = {name: at for name, at in firsts.items() if at is not None and at > begin}
     if late:
@@ -75,13 +84,12 @@ def _stale(prices: Prices, types: Sequence[str | None], span: str, end_us: int) 
     )
 
 
-def _of_other_day(what: str, at: datetime, span: str, trace: Trace) -> tuple[str, ...]:
-    """Return that prices known at one time are used for a log of another; empty where near."""
-    begin, end = trace.arrays().window_us()
-    at_us = micros_of(at)
-    if begin - LONG_AGO_US <= at_us <= end + LONG_AGO_US:
+def _of_other_day(span: str, period_us: PeriodUs) -> tuple[str, ...]:
+    """Return that the built-in prices are used for a log of another time; empty where near."""
+    begin, end = period_us
+    if begin - LONG_AGO_US <= micros_of(AS_OF) <= end + LONG_AGO_US:
         return ()
-    return (f"{what}; {span}",)
+    return (f"the built-in prices are from {AS_OF:%Y-%m-%d}; {span}",)
 
 
 def _day(at_us: int) -> str:

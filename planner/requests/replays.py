@@ -188,9 +188,10 @@ class ReplayRequest:
     prices: Annotated[
         str | None,
         Opt(
-            "GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), followed over "
-            "time, or [bold]builtin[/bold] for gpuplan's own list. Choose with --set gpu=A100-80GB "
-            "--set provider=vast.",
+            "GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), or "
+            "[bold]builtin[/bold] for gpuplan's own list. A cluster pays the on-demand price, the "
+            "median over providers; what policies rent follows a market over time. Choose with "
+            "--set gpu=A100-80GB --set provider=vast.",
             metavar="FILE|builtin",
             common=True,
             reads=True,

@@ -17,9 +17,17 @@ from gpuplan.planner.money.book_types import shared_pool_notes
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import PriceRequest
 from gpuplan.planner.money.price_settings import RENTED_PRICES, USUAL_GPU
+from gpuplan.planner.money.price_times import period_notes
 from gpuplan.planner.money.todays_basis import NO_BASIS, TodaysBasis, todays_basis
 from gpuplan.planner.runs.simulation import PolicyResults
-from gpuplan.planner.spec_prices import CLOUD, book_price, has_own_price, own_price, price
+from gpuplan.planner.spec_prices import (
+    CLOUD,
+    book_price,
+    has_own_price,
+    is_priced_by_table,
+    own_price,
+    price,
+)
 from gpuplan.planner.studies.replay import ReplayInputs
 
 WORTH_SAYING = 0.01
@@ -108,7 +116,7 @@ def price_policies(
         priced = own_price(priced, prices, hours)
         priced, notes = book_price(priced, prices, hours, looked_up=table is not None)
     elif prices is not None:
-        priced = own_price(priced, prices, hours, only_mixed=True)
+        priced = own_price(priced, prices, hours, of_table=True)
     if table is not None:
         log_types = tuple(hours)
         priced, looked_up = price(
@@ -130,16 +138,18 @@ def price_policies(
         if prices is None or not price_request.is_own
         else price_note(prices, hours, pays_pools=True)
     )
+    old = () if prices is None else period_notes(read.dated_us, prices, hours)
     inputs = () if prices is None else prices.book.inputs
     basis, mean = NO_BASIS, None if prices is None else prices.mean(hours)
     unlike: tuple[str, ...] = ()
     if table is not None and not price_request.is_own:
         unlike = unlike_prices_note(mean, usd)
-    if prices is not None and mean is not None and price_request.is_own:
+    is_of_book = price_request.is_own or all(map(is_priced_by_table, priced))
+    if prices is not None and mean is not None and is_of_book:
         basis = todays_basis(today, mean, prices, hours)
     return PricedPolicies(
         tuple(priced),
-        (*unmatched, *shared),
+        (*unmatched, *shared, *old),
         (*mixed, *unlike),
         (*notes, *at_end),
         today,

@@ -139,6 +139,11 @@ class ReplayInputs:
         return self.jobs.first_submit_us or 0, self.end_us
 
     @property
+    def dated_us(self) -> PeriodUs | None:
+        """`period_us`; None for a log without dates."""
+        return None if self.jobs.first_submit_us is None else self.period_us
+
+    @property
     def inputs(self) -> tuple[InputFile, ...]:
         """The files read."""
         return (trace_input(self.trace), *self.files.inputs)

@@ -17,6 +17,7 @@ from gpuplan.planner.money.book_types import shared_pool_notes
 from gpuplan.planner.money.cluster_prices import ClusterPrices
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_settings import with_prices
+from gpuplan.planner.money.price_times import period_notes
 from gpuplan.planner.money.renting_settings import CLUSTER_PRICES, OF_PRICES
 from gpuplan.planner.policies.allpass_settings import parameters_from, settings_of
 from gpuplan.planner.requests.clusters import ClusterSize
@@ -95,6 +96,8 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             base = replace(parameters_from(chosen), capacity=base.capacity)
     if table is not None:
         specs = (policy, *([] if against is None else [against]))
+        if prices is not None and not request.price.is_own:
+            specs = (policy, *own_price(specs[1:], prices, hours, of_table=True))
         base, against, more, gpu = _priced(request, specs, base, capacities, inputs)
         notes += more
     with policy.blamed(is_alone=True):
@@ -141,6 +144,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
             *unlike,
             *pools_note(pools_usd, has_against=against is not None),
             *shared,
+            *(() if prices is None else period_notes(inputs.dated_us, prices, hours)),
             *replays.warnings,
             *(note for note in inputs.notes if note not in caveats),
         ),

@@ -1,0 +1,135 @@
+"""One price table, one price of a cluster: the same dollars in every study."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import polars as pl
+import pytest
+from support_traces import START, write_trace
+
+from gpuplan.analysis.price_formats.schema import PRICE
+
+HOURS = 730.5
+OFFERS = (
+    ("dear", "A100", "on_demand", 1.35),
+    ("cheap", "A100", "on_demand", 0.90),
+    ("cheap", "A100", "marketplace", 0.80),
+    ("dear", "A100", "spot", 0.60),
+    ("dear", "A100", "serverless", 2.10),
+    ("dear", "H100", "on_demand", 3.00),
+    ("dear", "H100", "serverless", 4.50),
+    ("cheap", "L4", "marketplace", 0.25),
+)
+MEDIAN = (1.35 + 0.90) / 2
+SPEED = ("--gpu-speed", "A100=1,H100=1")
+
+
+def table_of(path, at):
+    """Write a price table of `OFFERS`, each at one time."""
+    provider, gpu_type, kind, usd = zip(*OFFERS, strict=True)
+    rows = {"provider": provider, "gpu_type": gpu_type, "kind": kind, PRICE: usd}
+    pl.DataFrame({"timestamp": [at] * len(OFFERS), **rows}).write_parquet(path)
+    return path
+
+
+def log_of(path, gpu_types):
+    """Write two weeks of jobs, of types in turn, that never hold 16 GPUs."""
+    rng = np.random.default_rng(0)
+    submit_s = np.sort(rng.uniform(0, 14 * 86_400, 300))
+    types = [gpu_types[i % len(gpu_types)] for i in range(300)]
+    return write_trace(
+        path, submit_s, rng.uniform(300, 3_000, 300), [2.0] * 300, gpu_type=types,
+        wait_s=[0.0] * 300, job_id=[f"j{i}" for i in range(300)],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path):
+    return table_of(tmp_path / "prices.parquet", START - timedelta(days=1))
+
+
+@pytest.fixture
+def results(gpuplan):
+    def run(*words):
+        code, out, err = gpuplan(*words, "--output-format", "json")
+        assert code == 0, err
+        return json.loads(out)["results"]
+
+    return run
+
+
+def test_a_cluster_costs_the_same_in_every_study(results, tmp_path, table):
+    """The median on demand, as `size` and `bill` pay; no study rents it from a market unasked."""
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    for prices in (("--prices", table), ("--price", MEDIAN)):
+        usd = [
+            results("size", path, "--gpus", 16, *prices)["points"][0]["usd_per_month"],
+            results("simulate", path, "--policy", "easy", "--cluster", 16, *prices)[
+                "usd_per_month"
+            ],
+            *(
+                row["usd_per_month"]
+                for row in results(
+                    *("compare", path, "--policy", "fifo", "--policy", "easy"),
+                    *("--cluster", "A100=16", *prices),
+                )["policies"]
+            ),
+        ]
+        assert usd == pytest.approx([16 * MEDIAN * HOURS] * 4, rel=1e-3)
+    against = results(
+        *("sweep", path, "--threshold", 600, "--against", "fifo:cluster=16"),
+        *("--prices", table, "--resamples", 0),
+    )["against"]
+    assert against["usd_per_month"] == pytest.approx(16 * MEDIAN * HOURS, rel=1e-3)
+
+
+def test_a_row_rents_its_cluster_from_a_market_where_it_says_so(results, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    own, market = results(
+        *("compare", path, "--policy", "fifo", "--policy", "easy:provider=cheap"),
+        *("--cluster", "A100=16", "--prices", table),
+    )["policies"]
+    assert own["usd_per_month"] == pytest.approx(16 * MEDIAN * HOURS, rel=1e-3)
+    assert market["usd_per_month"] == pytest.approx(16 * 0.80 * HOURS, rel=1e-3)
+
+
+def test_a_type_that_a_table_has_no_price_on_demand_of_is_rented_from_a_market(
+    results, tmp_path, table
+):
+    path = log_of(tmp_path / "log.parquet", ["L4"])
+    words = ("simulate", path, "--policy", "fifo", "--cluster", "L4=16", "--prices", table)
+    found = results(*words, "--set", "conventional_usd_per_gpu_h=0.5")
+    assert found["usd_per_month"] == pytest.approx(16 * 0.25 * HOURS, rel=1e-3)
+
+
+def test_each_type_of_a_cluster_has_its_price(results, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100", "H100"])
+    words = ("simulate", path, "--policy", "las", "--cluster", "A100=8,H100=8", *SPEED)
+    usd = {
+        name: results(*words, *prices)["usd_per_month"]
+        for name, prices in (
+            ("table", ("--prices", table)),
+            ("typed", ("--price", f"A100={MEDIAN},H100=3")),
+        )
+    }
+    assert usd["table"] == usd["typed"]
+    assert usd["table"] == pytest.approx(8 * (MEDIAN + 3.0) * HOURS, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("simulate", "--policy", "fifo", "--cluster", "16"),
+        ("compare", "--policy", "fifo", "--policy", "easy", "--cluster", "16"),
+        ("sweep", "--threshold", "600", "--resamples", "0"),
+    ],
+)
+def test_replays_say_that_prices_are_of_another_time(gpuplan, tmp_path, words):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    for at, is_told in ((datetime(2020, 1, 1, tzinfo=UTC), True), (START, False)):
+        table = table_of(tmp_path / "prices.parquet", at)
+        code, _, err = gpuplan(words[0], path, *words[1:], "--prices", table)
+        assert code == 0, err
+        text = " ".join(err.split())
+        assert ("price samples of A100 in" in text) == is_told
