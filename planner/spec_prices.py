@@ -14,9 +14,9 @@ from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.cluster_prices import ClusterPrices
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, NoServerlessPrice
-from gpuplan.planner.money.price_selection import option_of
-from gpuplan.planner.money.price_settings import with_prices
-from gpuplan.planner.money.renting_settings import CLUSTER_PRICES, LADDER, OF_PRICES
+from gpuplan.planner.money.price_selection import option_of, the_prices
+from gpuplan.planner.money.price_settings import BUILT_IN_NOTE, PricedSettings, with_prices
+from gpuplan.planner.money.renting_settings import CLUSTER_PRICES, LADDER, OF_PRICES, RENTED
 from gpuplan.planner.policies.quota_settings import has_quotas
 from gpuplan.planner.registry import find_policy
 
@@ -46,25 +46,13 @@ def price(
     gpus = {} if other_gpu is None else dict([other_gpu])
     labels_of: dict[str, list[str]] = {}
     for spec in specs:
-        settings = find_policy(spec.policy).settings
-        if is_priced_by_table(spec):
-            left = {name: value for name, value in spec.settings.items() if name not in OF_PRICES}
-            priced_specs.append(replace(spec, settings=left))
-            note = f"price of a GPU: ${price_text(left['usd_per_gpu_h'])} per hour, on demand"
-            labels_of.setdefault(note, []).append(spec.label)
-            continue
         with spec.blamed(is_alone=len(specs) == 1):
-            chosen = with_gpu(spec, price_table, log_types)
-            priced = with_prices(chosen, price_table, first_submit_us, settings)
+            priced = _looked_up(spec, price_table, first_submit_us, log_types)
         priced_specs.append(replace(spec, settings=priced.settings))
-        if priced.gpu:
-            gpus.setdefault(priced.gpu, spec.label)
+        if priced.gpu and not any(same_gpu(priced.gpu, gpu) for gpu in gpus):
+            gpus[priced.gpu] = spec.label
         for note in priced.notes:
             labels_of.setdefault(note, []).append(spec.label)
-    for spec in filter(is_priced_by_table, specs):
-        gpu = spec.settings.get("gpu")
-        if gpu and not any(same_gpu(gpu, one) for one in gpus):
-            gpus[gpu] = spec.label
     if len(gpus) > 1:
         each = " and ".join(f"{gpu} ({label})" for gpu, label in gpus.items())
         raise UsageError(
@@ -76,6 +64,24 @@ def price(
         for note, labels in labels_of.items()
     )
     return priced_specs, tuple(notes)
+
+
+def _looked_up(
+    spec: PolicySpec,
+    price_table: PriceTable | None,
+    first_submit_us: int | None,
+    log_types: Sequence[str | None],
+) -> PricedSettings:
+    """Return the settings of a policy with the prices of a table; a book's price stays."""
+    if is_priced_by_table(spec):
+        usd = spec.settings["usd_per_gpu_h"]
+        rest = {name: value for name, value in spec.settings.items() if name not in OF_PRICES}
+        note = f"price of a GPU: ${price_text(usd)} per hour on demand in {the_prices(price_table)}"
+        source = () if price_table is not None else (BUILT_IN_NOTE,)
+        return PricedSettings(rest, _gpu_priced(spec, log_types), (*source, note))
+    settings = with_gpu(spec, price_table, log_types)
+    policy_settings = find_policy(spec.policy).settings
+    return with_prices(settings, price_table, first_submit_us, policy_settings)
 
 
 def with_gpu(
@@ -232,7 +238,10 @@ def own_price(
         if of_table:
             if len(pools) < 2 and (gpu := spec.settings.get("gpu")) is not None:
                 hours = {str(gpu): 1.0}
-            if _chooses_market(spec) or prices.mean(hours) is None:
+            is_rented = _chooses_market(spec)
+            if not is_rented and len(hours) > 1:
+                prices.check(hours)
+            if is_rented or prices.mean(hours) is None:
                 priced_specs.append(spec)
                 continue
         cluster = ClusterPrices(prices, hours)
@@ -245,6 +254,15 @@ def own_price(
     return priced_specs
 
 
+def _gpu_priced(spec: PolicySpec, log_types: Sequence[str | None]) -> str:
+    """Return the one GPU type that a cluster is priced as; empty where there are several."""
+    shape = spec.settings.get("cluster")
+    if shape is not None and len(shape.gpu_types) > 1:
+        return ""
+    named = [name for name in log_types if name is not None]
+    return str(spec.settings.get("gpu") or (named[0] if len(named) == 1 else ""))
+
+
 def is_priced_by_table(spec: PolicySpec) -> bool:
     """Return whether a policy's GPUs have the on-demand price of a price table."""
     return spec.option_of.get("usd_per_gpu_h") == OF_TABLE
@@ -252,7 +270,7 @@ def is_priced_by_table(spec: PolicySpec) -> bool:
 
 def _chooses_market(spec: PolicySpec) -> bool:
     """Return whether a policy rents its cluster from a market of a price table."""
-    names = (*(name for name in OF_PRICES if name != "gpu"), *LADDER, CLOUD)
+    names = (*(name for name in OF_PRICES if name != "gpu"), *RENTED)
     return any(spec.settings.get(name) is not None for name in names)
 
 

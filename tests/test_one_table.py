@@ -97,10 +97,44 @@ def test_a_row_rents_its_cluster_from_a_market_where_it_says_so(results, tmp_pat
 def test_a_type_that_a_table_has_no_price_on_demand_of_is_rented_from_a_market(
     results, tmp_path, table
 ):
-    path = log_of(tmp_path / "log.parquet", ["L4"])
-    words = ("simulate", path, "--policy", "fifo", "--cluster", "L4=16", "--prices", table)
-    found = results(*words, "--set", "conventional_usd_per_gpu_h=0.5")
-    assert found["usd_per_month"] == pytest.approx(16 * 0.25 * HOURS, rel=1e-3)
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    offers = pl.read_parquet(table).filter(kind="marketplace", gpu_type="A100")
+    offers.write_parquet(table)
+    rented = results("simulate", path, "--policy", "fifo", "--cluster", 16, "--prices", table)
+    assert rented["usd_per_month"] == pytest.approx(16 * 0.80 * HOURS, rel=1e-3)
+
+
+def test_no_two_rows_are_of_different_gpus(gpuplan, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    for rows in (("fifo", "easy:gpu=H100"), ("fifo", "serverless-only:gpu=H100")):
+        policies = [word for row in rows for word in ("--policy", row)]
+        code, out, err = gpuplan("compare", path, *policies, "--cluster", 16, "--prices", table)
+        assert (code, out) == (2, "") and "A100 (fifo) and H100" in " ".join(err.split())
+
+
+def test_a_type_without_a_price_is_named_where_there_are_several(gpuplan, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100", "V100"])
+    for cluster in ("16", "A100=8,V100=8"):
+        words = ("simulate", path, "--policy", "las", "--cluster", cluster, "--prices", table)
+        speed = ("--gpu-speed", "A100=1,V100=0.5") if "=" in cluster else ()
+        code, out, err = gpuplan(*words, *speed)
+        assert (code, out) == (2, "") and "V100" in err.partition("next:")[0]
+        assert "has no price of it" in " ".join(err.split())
+
+
+def test_of_prices_that_change_those_at_the_end_are_paid_and_said(gpuplan, results, tmp_path):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    table = tmp_path / "prices.parquet"
+    first = pl.read_parquet(table_of(table, START - timedelta(days=1)))
+    later = first.with_columns(pl.col("timestamp") + timedelta(days=8), pl.col(PRICE) * 2)
+    pl.concat([first, later]).write_parquet(table)
+    words = ("--policy", "fifo", "--cluster", 16, "--prices", table)
+    found = results("simulate", path, *words)
+    size = results("size", path, "--gpus", 16, "--prices", table)["points"][0]
+    assert found["usd_per_month"] == pytest.approx(size["usd_per_month"], rel=1e-3)
+    assert found["usd_per_month"] == pytest.approx(16 * 2 * MEDIAN * HOURS, rel=1e-3)
+    said = " ".join(gpuplan("simulate", path, *words, "--full")[2].split())
+    assert "the pay-per-use prices at the end of the log, per GPU-hour: A100 $2.25" in said
 
 
 def test_each_type_of_a_cluster_has_its_price(results, tmp_path, table):

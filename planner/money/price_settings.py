@@ -40,6 +40,7 @@ PRICED = SERVERLESS | RENTED | OF_PRICES
 USUAL_GPU = "A100"
 """The GPU of the default prices, also looked up in the built-in list."""
 NO_MARKET = "--set marketplace_offers=0 rents from the conventional cloud alone"
+BUILT_IN_NOTE = f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"
 RENTED_PRICES = tuple(name for name in LADDER if name != "marketplace_offers")
 """Settings that are the prices of offers."""
 
@@ -142,7 +143,7 @@ def _from_list(
     if settings.get("region"):
         raise SettingError(["region"], "the built-in prices have no regions")
     filled = dict(settings)
-    notes = [f"built-in prices: {SOURCE}, as of {AS_OF:%Y-%m-%d}"]
+    notes = [BUILT_IN_NOTE]
     for kind, tier in tiers.items():
         prices = {
             listing.provider: listing.typical or 0.0 for listing in offered if listing.kind == kind

@@ -59,7 +59,9 @@ OF_PRICES: dict[str, Setting] = {
 
 OF_CLUSTER: dict[str, Setting] = {
     "usd_per_gpu_h": Setting(
-        "usd", "price of every GPU; none: the conventional one, or that of offers", unlimited=True
+        "usd",
+        "price of every GPU; none: that of --prices on demand, the conventional one, or of offers",
+        unlimited=True,
     ),
     **with_defaults(RENTED, {"marketplace_offers": 0}),
     **{name: setting for name, setting in OF_PRICES.items() if name != "serverless_provider"},

@@ -190,8 +190,8 @@ class ReplayRequest:
         Opt(
             "GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), or "
             "[bold]builtin[/bold] for gpuplan's own list. A cluster pays the on-demand price, the "
-            "median over providers; what policies rent follows a market over time. Choose with "
-            "--set gpu=A100-80GB --set provider=vast.",
+            "median over providers; --set provider=vast --set gpu=A100-80GB rents it from a market "
+            "over time, as policies that rent do.",
             metavar="FILE|builtin",
             common=True,
             reads=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -126,7 +126,8 @@ def price_policies(
     rents = not any(map(has_own_price, policies))
     if prices is None and rents and planned is None:
         planned = next(iter(map(usual_gpu, policies)), None)
-    mixed = () if is_mixed else mixed_types_note(today, planned, prices)
+    as_one = None if any(policy.settings.get("gpu") for policy in policies) else prices
+    mixed = () if is_mixed else mixed_types_note(today, planned, as_one)
     usd = next((usd for usd in map(_cloud_usd, priced) if usd is not None), None)
     is_set = any({CLOUD, "usd_per_gpu_h"} & policy.settings.keys() for policy in policies)
     today = read.todays_bill(prices, usd, is_assumed=not is_set)
@@ -135,17 +136,20 @@ def price_policies(
     shared = [] if prices is None else shared_pool_notes(prices.book, list(hours), read.selection)
     at_end = (
         ()
-        if prices is None or not price_request.is_own
+        if prices is None or not (price_request.is_own or any(map(is_priced_by_table, priced)))
         else price_note(prices, hours, pays_pools=True)
     )
-    old = () if prices is None else period_notes(read.dated_us, prices, hours)
+    of_clusters = _cluster_types(spec for spec in priced if is_priced_by_table(spec))
+    old = () if prices is None else period_notes(read.dated_us, prices, [*hours, *of_clusters])
     inputs = () if prices is None else prices.book.inputs
     basis, mean = NO_BASIS, None if prices is None else prices.mean(hours)
     unlike: tuple[str, ...] = ()
     if table is not None and not price_request.is_own:
-        unlike = unlike_prices_note(mean, usd)
-    is_of_book = price_request.is_own or all(map(is_priced_by_table, priced))
-    if prices is not None and mean is not None and is_of_book:
+        renting = [spec for spec in priced if not is_priced_by_table(spec)]
+        cloud_usd = next((usd for usd in map(_cloud_usd, renting) if usd is not None), None)
+        who = "replays" if len(renting) == len(priced) else listed([s.label for s in renting], 4)
+        unlike = unlike_prices_note(mean, cloud_usd, who)
+    if prices is not None and mean is not None and price_request.is_own:
         basis = todays_basis(today, mean, prices, hours)
     return PricedPolicies(
         tuple(priced),
@@ -157,25 +161,28 @@ def price_policies(
         basis=basis,
         usd_per_gpu_h=mean or 0.0,
         mix=None if is_mixed else gpu_mix(read.today, planned),
-        at_mean=_at_mean(read.today, planned, prices),
+        at_mean=_at_mean(read.today, planned, as_one),
         is_alike=not unlike,
         pools_usd_per_month=0.0 if prices is None else pools_usd_per_h(prices) * MONTH_H,
         is_constant=prices is None or not prices.change_within(hours, read.period_us),
     )
 
 
-def unlike_prices_note(today_usd: float | None, replay_usd: float | None) -> tuple[str, ...]:
+def unlike_prices_note(
+    today_usd: float | None, replay_usd: float | None, who: str = "replays"
+) -> tuple[str, ...]:
     """Return that today and the replays are charged different prices of one list, if they are.
 
     Args:
         today_usd: per GPU-hour, the mean price of the GPUs in use; None where it has none.
         replay_usd: per GPU-hour, what a replay pays on demand; None where it pays none.
+        who: the policies that pay it.
     """
     if today_usd is None or replay_usd is None or abs(today_usd - replay_usd) <= UNLIKE * today_usd:
         return ()
     usd = price_text(replay_usd)
     return (
-        f"today is charged ${price_text(today_usd)} per GPU-hour on demand, and replays ${usd}, of "
+        f"today is charged ${price_text(today_usd)} per GPU-hour on demand, and {who} ${usd}, of "
         f"the provider that they rent from: do not compare the dollars of both\n"
         f"  next: --price {usd} charges today as the replays",
     )
@@ -202,10 +209,17 @@ def _unmatched(
     """Return what to say of prices for GPU types that neither the log nor a cluster has."""
     types: list[str | None] = []
     types += () if today is None else (usage.gpu_type for usage in today.gpu_types)
+    types += _cluster_types(policies)
+    return prices.unmatched_note(types)
+
+
+def _cluster_types(policies: Iterable[PolicySpec]) -> list[str | None]:
+    """Return the GPU types of the clusters of policies."""
+    types: list[str | None] = []
     for policy in policies:
         shape = policy.settings.get("cluster")
         types += [policy.gpu_type, *(() if shape is None else (p.gpu_type for p in shape.pools))]
-    return prices.unmatched_note(types)
+    return types
 
 
 def usual_gpu(policy: PolicySpec) -> str | None:

@@ -159,8 +159,8 @@ def choose(
     jct = np.array([point.mean_jct_s for point in some])
     jobs, value_of_time = next(iter(forms.values())).jobs, criteria.value_of_time
     front, knee = non_dominated(cost, jct), None
-    beside = [everything] if rented is None else [everything, rented]
-    below = knee_of(cost, jct, [at for at in front if not _is_worse(some[at], beside)])
+    alternatives = [everything] if rented is None else [everything, rented]
+    below = knee_of(cost, jct, [at for at in front if not _is_worse(some[at], alternatives)])
     if below is not None:
         knee = indices[below]
     choices = [everything, *some]
