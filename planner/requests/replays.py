@@ -189,9 +189,8 @@ class ReplayRequest:
         str | None,
         Opt(
             "GPU prices: a table made by [bold]gpuplan prices[/bold] (.parquet), or "
-            "[bold]builtin[/bold] for gpuplan's own list. A cluster pays the on-demand price, the "
-            "median over providers; --set provider=vast --set gpu=A100-80GB rents it from a market "
-            "over time, as policies that rent do.",
+            "[bold]builtin[/bold]. A cluster pays the median on demand; --set provider=vast rents "
+            "it from a market. Choose with --set gpu=A100-80GB.",
             metavar="FILE|builtin",
             common=True,
             reads=True,
