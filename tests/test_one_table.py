@@ -167,3 +167,12 @@ def test_replays_say_that_prices_are_of_another_time(gpuplan, tmp_path, words):
         assert code == 0, err
         text = " ".join(err.split())
         assert ("price samples of A100 in" in text) == is_told
+
+
+def test_policies_of_a_market_beside_clusters_are_named(gpuplan, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    words = ("compare", path, "--policy", "allpass", "--policy", "fifo", "--cluster", "A100=16")
+    said = " ".join(gpuplan(*words, "--prices", table)[2].split())
+    assert (
+        "today and the other policies are charged $1.125 per GPU-hour on demand, and allpass $0.90"
+    ) in said

@@ -35,6 +35,7 @@ WORTH_SAYING = 0.01
 AS_ONE_TYPE = "the replay treats all GPUs as one type"
 UNLIKE = 0.05
 """Relative difference of prices from which on the dollars of today and of replays are not alike."""
+REPLAYS = "replays"
 MOST_NAMED = 3
 """GPU types that a note lists."""
 SET_PRICES = ("serverless_usd_per_gpu_h", CLOUD, *RENTED_PRICES)
@@ -147,7 +148,7 @@ def price_policies(
     if table is not None and not price_request.is_own:
         renting = [spec for spec in priced if not is_priced_by_table(spec)]
         cloud_usd = next((usd for usd in map(_cloud_usd, renting) if usd is not None), None)
-        who = "replays" if len(renting) == len(priced) else listed([s.label for s in renting], 4)
+        who = REPLAYS if len(renting) == len(priced) else listed([s.label for s in renting], 4)
         unlike = unlike_prices_note(mean, cloud_usd, who)
     if prices is not None and mean is not None and price_request.is_own:
         basis = todays_basis(today, mean, prices, hours)
@@ -169,20 +170,21 @@ def price_policies(
 
 
 def unlike_prices_note(
-    today_usd: float | None, replay_usd: float | None, who: str = "replays"
+    today_usd: float | None, replay_usd: float | None, who: str = REPLAYS
 ) -> tuple[str, ...]:
     """Return that today and the replays are charged different prices of one list, if they are.
 
     Args:
         today_usd: per GPU-hour, the mean price of the GPUs in use; None where it has none.
         replay_usd: per GPU-hour, what a replay pays on demand; None where it pays none.
-        who: the policies that pay it.
+        who: the policies that pay it; the others of a comparison pay what today does.
     """
     if today_usd is None or replay_usd is None or abs(today_usd - replay_usd) <= UNLIKE * today_usd:
         return ()
     usd = price_text(replay_usd)
+    charged = "today is" if who == REPLAYS else "today and the other policies are"
     return (
-        f"today is charged ${price_text(today_usd)} per GPU-hour on demand, and {who} ${usd}, of "
+        f"{charged} charged ${price_text(today_usd)} per GPU-hour on demand, and {who} ${usd}, of "
         f"the provider that they rent from: do not compare the dollars of both\n"
         f"  next: --price {usd} charges today as the replays",
     )
