@@ -188,3 +188,13 @@ def test_a_rule_finds_rows_that_break_it(good, rule, where, column, value):
         for name, text in changed.items()
     )
     assert rule in {problem.rule for problem in broken(spoiled)}
+
+
+def test_a_bill_of_decades_has_rows_of_months(gpuplan, tmp_path):
+    """A wrong time makes a bill of a century: 36,500 days would be as many rows."""
+    for years, is_by_day in ((19, True), (100, False)):
+        path = write_trace(tmp_path / "log.parquet", [0.0], [years * 365 * 86_400.0])
+        code, out, err = gpuplan("bill", path, "--price", "1", "--output-format", "csv")
+        assert code == 0, err
+        assert ("rows of .csv and .parquet are of months" in err) != is_by_day
+        assert (len(out.splitlines()) > years * 365) == is_by_day

@@ -27,6 +27,8 @@ FORMULA = re.compile("[' ]*[=+\\-@\uff1d\uff0b\uff0d\uff20]")
 CSV_MARK = "'"
 CSV_QUOTED = re.compile(r"""[,;|"]|^[ ']|^::| $""")
 """Characters that need quotes in CSV, including separators of other locales."""
+CSV_MAY_ACT = frozenset("#;\\")
+"""Of printable ASCII, what `_coded` may have to code."""
 CSV_SPLIT = re.compile(f";(?={FORMULA.pattern})")
 """What would begin a formula where a spreadsheet separates cells by semicolons."""
 CSV_BACKSLASH = re.compile(r"\\(?=[\\\0]|u[0-9a-f]{4}|U[0-9a-f]{8})")
@@ -158,6 +160,8 @@ def annotation_property(text: str) -> str:
 
 def _coded(text: str) -> str:
     """Return a text of CSV without what acts; each such character is a code."""
+    if text.isascii() and text.isprintable() and CSV_MAY_ACT.isdisjoint(text):
+        return text
     acting = {match.start() for rule in (LOG_GROUP, CSV_SPLIT) for match in rule.finditer(text)}
     acting |= {at for at, c in enumerate(text) if unicodedata.category(c) in NO_TEXT}
     marked = "".join("\0" if at in acting else c for at, c in enumerate(text))

@@ -61,6 +61,9 @@ from gpuplan.planner.studies.bill_delays import (
     delay_columns,
 )
 
+MOST_MONTHS_BY_DAY = 240
+"""Months of a bill above which its rows are of months: who bills decades has a wrong time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BillAnswer(Answer[BillRequest, BillStudyResults]):
@@ -102,7 +105,7 @@ class BillAnswer(Answer[BillRequest, BillStudyResults]):
             account=focus.account,
             issuer=focus.issuer,
             invoice_id=focus.invoice_id,
-            is_daily=focus.rows == "day",
+            is_daily=focus.rows == "day" and len(self.billed.months.names) <= MOST_MONTHS_BY_DAY,
         )
 
 
@@ -192,12 +195,22 @@ def bill(request: BillRequest) -> BillAnswer:
         ),
         warnings=(
             *notes,
+            *_long_note(request, len(months.names)),
             *_warnings(request, trace, runs, prices, results),
         ),
         notes=tuple(zone_note(request.trace, trace, request.jobs.log.time_zone)),
         billed=billed,
         period_us=trace.period,
     )
+
+
+def _long_note(request: BillRequest, months: int) -> Iterator[str]:
+    """Yield that the rows of a bill of decades are not of days."""
+    if request.focus.rows == "day" and months > MOST_MONTHS_BY_DAY:
+        yield (
+            f"rows of .csv and .parquet are of months, not days: the bill covers {months:,} "
+            f"months, over {MOST_MONTHS_BY_DAY // 12} years"
+        )
 
 
 def zone_note(path: Path, trace: Trace, time_zone: str | None) -> Iterator[str]:
