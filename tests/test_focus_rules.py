@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 from support_focus import broken, read_rows
+from support_traces import write_trace
 
 LOG = """job_id,user,group,submit_time,start_time,end_time,num_gpus,gpu_type,state
 a,ann,vision,2026-01-05T00:00:00Z,2026-01-05T00:00:00Z,2026-01-09T12:30:07Z,6,A100-80GB,COMPLETED
