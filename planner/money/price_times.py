@@ -31,8 +31,9 @@ def price_time_notes(
         prices: of which those of a price table are looked at.
         gpu_types: of the log.
     """
-    period_us = None if trace.provenance.relative_time else trace.arrays().window_us()
-    return period_notes(period_us, prices, gpu_types)
+    if prices.table is None or trace.provenance.relative_time:
+        return ()
+    return period_notes(trace.arrays().window_us(), prices, gpu_types)
 
 
 def period_notes(

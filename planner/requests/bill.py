@@ -47,7 +47,10 @@ class FocusRequest:
 
     rows: Annotated[
         Literal["day", "month"],
-        Opt("What a row of a .csv or .parquet file covers: a day (UTC) or a month."),
+        Opt(
+            "What a row of a .csv or .parquet file covers: a day (UTC) or a month. Of a bill of "
+            "over 20 years a month."
+        ),
     ] = "day"
     account: Annotated[
         str | None,
