@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 import traceback
 from dataclasses import asdict
@@ -19,6 +20,9 @@ MOST_MEMORY = 6 << 30
 def main() -> None:
     """Answer requests until standard input ends."""
     base, disk = Path(sys.argv[1]), sys.argv[2]
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:  # programs started here would ignore it too
+            signal.signal(number, lambda *_: None)
     requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import signal
 import sys
 import threading
 from collections import Counter
@@ -34,6 +35,12 @@ settings.load_profile("same")
 
 def pytest_configure():
     from support_untraced import untrace_rewriting
+
+    # Programs that tests start inherit what is ignored, as in a job that a script put in the
+    # background; what is caught here has its default there.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
     untrace_rewriting()
 

@@ -33,7 +33,7 @@ def whole(state):
 
 
 def test_a_signal_reaches_the_thread_that_waits_for_a_kernel():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a background job
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         _interrupted()
     finally:
