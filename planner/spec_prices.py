@@ -12,6 +12,7 @@ from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.cluster_prices import ClusterPrices
+from gpuplan.planner.money.dated_prices import USUAL_KIND, kind_of_provider
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, NoServerlessPrice
 from gpuplan.planner.money.price_selection import option_of, the_prices
@@ -22,6 +23,7 @@ from gpuplan.planner.registry import find_policy
 
 OF_TABLE = "--prices"
 """Gives the price of a GPU where a book of a price table alone does."""
+CLOUD_PROVIDER = "conventional_provider"
 CLOUD, SERVERLESS_USD = "conventional_usd_per_gpu_h", "serverless_usd_per_gpu_h"
 
 
@@ -32,12 +34,14 @@ def price(
     *,
     other_gpu: tuple[str, str] | None = None,
     log_types: Sequence[str | None] = (),
+    provider: str | None = None,
 ) -> tuple[list[PolicySpec], tuple[str, ...]]:
     """Return specs with the prices of one price table, each as it pays, and where those come from.
 
     Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``other_gpu`` is the
     GPU of what else they are compared with, and its label; ``log_types`` the GPU types of the jobs,
-    which are priced as their own type unless a GPU is set.
+    which are priced as their own type unless a GPU is set; ``provider`` the one that is paid, as
+    `gpuplan.planner.money.dated_prices.kind_of_provider`.
 
     Raises:
         UsageError: as there, or the prices would be of several GPUs.
@@ -47,7 +51,7 @@ def price(
     labels_of: dict[str, list[str]] = {}
     for spec in specs:
         with spec.blamed(is_alone=len(specs) == 1):
-            priced = _looked_up(spec, price_table, first_submit_us, log_types)
+            priced = _looked_up(spec, price_table, first_submit_us, log_types, provider)
         priced_specs.append(replace(spec, settings=priced.settings))
         if priced.gpu and not any(same_gpu(priced.gpu, gpu) for gpu in gpus):
             gpus[priced.gpu] = spec.label
@@ -71,33 +75,45 @@ def _looked_up(
     price_table: PriceTable | None,
     first_submit_us: int | None,
     log_types: Sequence[str | None],
+    provider: str | None,
 ) -> PricedSettings:
     """Return the settings of a policy with the prices of a table; a book's price stays."""
     if is_priced_by_table(spec):
         usd = spec.settings["usd_per_gpu_h"]
         rest = {name: value for name, value in spec.settings.items() if name not in OF_PRICES}
-        note = f"price of a GPU: ${price_text(usd)} per hour on demand in {the_prices(price_table)}"
+        paid = "on demand" if provider is None else f"of {provider}"
+        note = f"price of a GPU: ${price_text(usd)} per hour {paid} in {the_prices(price_table)}"
         source = () if price_table is not None else (BUILT_IN_NOTE,)
         return PricedSettings(rest, _gpu_priced(spec, log_types), (*source, note))
-    settings = with_gpu(spec, price_table, log_types)
+    settings = with_choices(spec, price_table, log_types, provider)
     policy_settings = find_policy(spec.policy).settings
     return with_prices(settings, price_table, first_submit_us, policy_settings)
 
 
-def with_gpu(
-    spec: PolicySpec, price_table: PriceTable | None, log_types: Sequence[str | None]
+def with_choices(
+    spec: PolicySpec,
+    price_table: PriceTable | None,
+    log_types: Sequence[str | None],
+    provider: str | None,
 ) -> Mapping[str, Any]:
-    """Return settings with the GPU whose prices are looked up: as set, or that of the jobs.
+    """Return settings with what chooses the prices looked up: as set, or of the jobs and provider.
+
+    The GPU is that of the jobs, and the conventional cloud the provider, where it is on demand.
 
     Args:
         spec: the policy.
         price_table: the prices; None for the built-in list.
         log_types: GPU types of the jobs; None for jobs that name none.
+        provider: the one that is paid; None for the choice of the policy.
 
     Raises:
         UsageError: the jobs ran on several types.
     """
     settings, usual = spec.settings, find_policy(spec.policy).settings
+    company, kind = kind_of_provider(provider)
+    if company is not None and kind == USUAL_KIND and not settings.get(CLOUD_PROVIDER):
+        if CLOUD_PROVIDER in usual and settings.get(CLOUD) is None:
+            settings = {**settings, CLOUD_PROVIDER: company}
     is_paid = settings.get("usd_per_gpu_h") is not None
     if settings.get("gpu") or "gpu" not in usual or is_paid:
         return settings
@@ -240,6 +256,8 @@ def own_price(
                 hours = {str(gpu): 1.0}
             is_rented = _chooses_market(spec)
             if not is_rented and len(hours) > 1:
+                prices.check(hours)
+            if not is_rented and prices.provider is not None:
                 prices.check(hours)
             if is_rented or prices.mean(hours) is None:
                 priced_specs.append(spec)

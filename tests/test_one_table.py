@@ -94,6 +94,82 @@ def test_a_row_rents_its_cluster_from_a_market_where_it_says_so(results, tmp_pat
     assert market["usd_per_month"] == pytest.approx(16 * 0.80 * HOURS, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("provider", "usd"), [("dear", 1.35), ("cheap", 0.90), ("dear:spot", 0.60)]
+)
+def test_all_studies_pay_the_provider_that_is_named(results, tmp_path, table, provider, usd):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    prices = ("--prices", table, "--provider", provider)
+    size = results("size", path, "--gpus", 16, *prices)["points"][0]["usd_per_month"]
+    rows = results(
+        *("compare", path, "--policy", "fifo", "--policy", "easy", "--cluster", "A100=16", *prices)
+    )["policies"]
+    swept = results(
+        *("sweep", path, "--threshold", 600, "--against", "fifo:cluster=16", "--resamples", 0),
+        *prices,
+    )
+    found = [size, *(row["usd_per_month"] for row in rows), swept["against"]["usd_per_month"]]
+    assert found == pytest.approx([16 * usd * HOURS] * 4, rel=1e-3)
+    assert results("bill", path, *prices)["usd"] == results("bill", path, "--price", usd)["usd"]
+
+
+def test_a_policy_that_rents_has_the_cloud_of_the_provider_that_is_named(gpuplan, tmp_path, table):
+    """On demand alone: of spot GPUs nothing is said of what is not evicted."""
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    for words, usd in (
+        (("--provider", "dear"), 1.35),
+        (("--provider", "dear:spot"), 0.90),
+        (("--provider", "dear", "--set", "conventional_provider=cheap"), 0.90),
+        (("--provider", "dear", "--set", "conventional_usd_per_gpu_h=3"), 3.0),
+    ):
+        line = ("simulate", path, "--policy", "serverful-only", "--prices", table, *words)
+        code, out, err = gpuplan(*line, "--output-format", "json")
+        assert code == 0, err
+        settings = json.loads(out)["parameters"]["settings"]
+        assert settings["conventional_usd_per_gpu_h"] == pytest.approx(usd)
+
+
+def test_a_provider_without_a_price_is_refused(gpuplan, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    words = ("simulate", path, "--policy", "fifo", "--cluster", 16)
+    for more, said in (
+        (("--provider", "dear"), "--provider: needs --prices FILE or builtin"),
+        (("--provider", "nobody", "--prices", table), "no on-demand price of A100 at nobody"),
+        (("--provider", "dear:often", "--prices", table), "a kind is one of"),
+    ):
+        code, out, err = gpuplan(*words, *more)
+        assert (code, out) == (2, "") and said in " ".join(err.split()), err
+
+
+def test_a_scenario_names_its_provider_once(gpuplan, tmp_path, table, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    log_of(tmp_path / "log.parquet", ["A100"])
+    (tmp_path / "scenario.toml").write_text(
+        f"""
+[workload]
+trace = "log.parquet"
+[prices]
+file = "{table.name}"
+provider = "dear"
+[study.size]
+gpus = 16
+[study.compare]
+policy = ["fifo", "easy"]
+cluster = "16"
+[output]
+dir = "out"
+formats = ["json"]
+"""
+    )
+    code, _, err = gpuplan("run", tmp_path / "scenario.toml")
+    assert code == 0, err
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    size, replays = (study["results"] for study in report["studies"])
+    found = [size["points"][0], *replays["policies"]]
+    usd = [row["usd_per_month"] for row in found]
+    assert usd == pytest.approx([16 * 1.35 * HOURS] * 3, rel=1e-3)
+
+
 def test_a_type_that_a_table_has_no_price_on_demand_of_is_rented_from_a_market(
     results, tmp_path, table
 ):
@@ -133,8 +209,10 @@ def test_of_prices_that_change_those_at_the_end_are_paid_and_said(gpuplan, resul
     size = results("size", path, "--gpus", 16, "--prices", table)["points"][0]
     assert found["usd_per_month"] == pytest.approx(size["usd_per_month"], rel=1e-3)
     assert found["usd_per_month"] == pytest.approx(16 * 2 * MEDIAN * HOURS, rel=1e-3)
-    said = " ".join(gpuplan("simulate", path, *words, "--full")[2].split())
-    assert "the pay-per-use prices at the end of the log, per GPU-hour: A100 $2.25" in said
+    against = ("sweep", path, "--threshold", 600, "--against", "fifo:cluster=16", "--prices", table)
+    for line in (("simulate", path, *words), (*against, "--resamples", 0)):
+        said = " ".join(gpuplan(*line, "--full")[2].split())
+        assert "the pay-per-use prices at the end of the log, per GPU-hour: A100 $2.25" in said
 
 
 def test_each_type_of_a_cluster_has_its_price(results, tmp_path, table):

@@ -24,7 +24,7 @@ def _options_of(group: Any) -> list[str]:
     return [option.flag.removeprefix("--").replace("-", "_") for option in options]
 
 
-NOT_OF_WORKLOAD = ("jobs.spot", "jobs.log", "prices", "checkpoints", "by")
+NOT_OF_WORKLOAD = ("jobs.spot", "jobs.log", "prices", "provider", "checkpoints", "by")
 """Options of a replay that each study gives itself, or ``log`` of the section."""
 
 SECTIONS: dict[str, dict[str, str]] = {

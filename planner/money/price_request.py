@@ -92,6 +92,12 @@ class Price:
         return f"{price} ({of}{', '.join(self.offers[:NAMED])}{more}; {self.source}{when})"
 
 
+def check_provider(provider: str | None, prices: str | None) -> None:
+    """Raise `UsageError` for a provider of no price table."""
+    if provider is not None and prices is None:
+        raise UsageError("--provider: needs --prices FILE or builtin")
+
+
 @dataclass(frozen=True, slots=True)
 class PriceRequest:
     """What GPUs cost: the one price book, in full or in short.
@@ -188,8 +194,7 @@ class PriceRequest:
     option: str = "--price"
 
     def __post_init__(self) -> None:
-        if self.provider is not None and self.prices is None:
-            raise UsageError("--provider: needs --prices FILE or builtin")
+        check_provider(self.provider, self.prices)
         for name, usd in self.usd_per_gpu_h.items():
             for step in price_steps(usd):
                 Price(float(step.usd_per_gpu_h), name, self.option)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ from gpuplan.analysis.base.errors import UsageError, shortened
 from gpuplan.analysis.base.option import Group, Opt, json_parameters
 from gpuplan.analysis.trace.selection import Selection
 from gpuplan.planner.money.pool_texts import stated_prices
-from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest
+from gpuplan.planner.money.price_request import BOOK_PARAMETERS, PriceRequest, check_provider
 from gpuplan.planner.requests.declaration import StudyRequest
 from gpuplan.planner.requests.settings import OptionSetting, option_settings
 from gpuplan.planner.requests.site_queues import SITE, site_settings
@@ -196,6 +196,15 @@ class ReplayRequest:
             reads=True,
         ),
     ] = None
+    provider: Annotated[
+        str | None,
+        Opt(
+            "Pay this provider of --prices for a cluster, and for the cloud of a policy that "
+            "rents: aws, or aws:spot. Default: the median, and a policy's own choice.",
+            metavar="NAME[:KIND]",
+            panel="Prices",
+        ),
+    ] = None
     checkpoints: Annotated[
         Path | None,
         Opt(
@@ -219,10 +228,15 @@ class ReplayRequest:
     gpu_types: GpuTypeRequest = field(default_factory=GpuTypeRequest)
 
     def __post_init__(self) -> None:
+        check_provider(self.provider, self.prices)
         if self.by:
             from gpuplan.planner.runs.group_waits import check_by
 
             check_by(self.by)
+
+    def with_table(self, price: PriceRequest) -> PriceRequest:
+        """Return what GPUs cost, with the price table of this replay for what has no price."""
+        return replace(price, prices=self.prices, provider=self.provider)
 
     def deadline_rule(self) -> str:
         """Return where deadlines come from. Raises `UsageError` for bounds that it cannot use."""
@@ -306,6 +320,11 @@ class PoliciesRequest(StudyRequest):
         ),
     ] = None
     timelines: bool = False
+
+    @property
+    def book(self) -> PriceRequest:
+        """What GPUs cost, with the price table of the replay."""
+        return self.replay.with_table(self.price)
 
     def specs(self) -> tuple[PolicySpec, ...]:
         """Return the policies with their settings. Raises `UsageError` where one cannot be read."""

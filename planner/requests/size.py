@@ -78,7 +78,9 @@ class SizeRequest(StudyRequest):
 
     replay: Annotated[
         ReplayRequest,
-        Group(without=("jobs.spot", "prices", "checkpoints", "gpu_types"), rare=("by",)),
+        Group(
+            without=("jobs.spot", "prices", "provider", "checkpoints", "gpu_types"), rare=("by",)
+        ),
     ]
     target: Annotated[
         tuple[str, ...],

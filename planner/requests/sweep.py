@@ -234,6 +234,11 @@ class SweepRequest(StudyRequest):
     engine: Annotated[Engine, Group(in_json=False)] = field(default=THREADS, compare=False)
     timelines: bool = False
 
+    @property
+    def book(self) -> PriceRequest:
+        """What GPUs cost, with the price table of the replay."""
+        return self.replay.with_table(self.price)
+
     def check(self) -> None:
         """Check everything but the trace. Raises `InputError` or `UsageError`."""
         from gpuplan.analysis.characterize.intervals import check_level

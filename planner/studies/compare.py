@@ -169,7 +169,7 @@ def replay_policies(
     if not why_not_today(replay.jobs, inputs.trace.provenance):
         widest_gpus = int(inputs.jobs.workload.gpus.max())
         policies, size_notes = on_todays_cluster(policies, inputs.today, widest_gpus)
-    priced = price_policies(policies, request.price, inputs, table=replay.prices)
+    priced = price_policies(policies, request.book, inputs)
     priced = replace(priced, notes=(*unpaid, *priced.notes))
     inputs = replace(inputs, bill=None)  # it keeps the rows of the trace
     comparison = run_all(
@@ -199,7 +199,7 @@ def _payable(
 ) -> tuple[tuple[PolicySpec, ...], tuple[str, ...]]:
     """Return the policies that a price book can price, where none was named, and a note."""
     is_usual = isinstance(request, CompareRequest) and request.policy == DEFAULT_POLICIES
-    prices = inputs.prices(request.price, request.replay.prices)
+    prices = inputs.prices(request.book)
     if not (is_usual and request.price.is_own) or prices is None or request.replay.prices:
         return policies, ()
     hours = inputs.used_types

@@ -92,24 +92,23 @@ def price_policies(
     policies: Sequence[PolicySpec],
     price_request: PriceRequest,
     read: ReplayInputs,
-    *,
-    table: str | None,
 ) -> PricedPolicies:
     """Return policies as they pay, and today's bill under the same price book.
 
     Args:
         policies: with their settings.
-        price_request: what GPUs cost; empty for the settings of the policies.
+        price_request: what GPUs cost; empty for the settings of the policies. Rented GPUs have the
+            prices of the market of its price table.
         read: the jobs and the files.
-        table: a price table or ``builtin``: the prices of rented GPUs are those of its market.
 
     Raises:
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
     today, hours = read.today, read.used_types
+    table, provider = price_request.prices, price_request.provider
     types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
-    prices = read.prices(price_request, table, [policy.settings.get("gpu") for policy in policies])
+    prices = read.prices(price_request, [policy.settings.get("gpu") for policy in policies])
     unmatched = () if prices is None else _unmatched(prices, policies, today)
     is_mixed = any(_has_several_types(policy) for policy in policies)
     priced, notes = list(policies), tuple[str, ...]()
@@ -121,7 +120,9 @@ def price_policies(
     if table is not None:
         log_types = tuple(hours)
         priced, looked_up = price(
-            priced, read.files.prices, read.jobs.first_submit_us, log_types=log_types
+            *(priced, read.files.prices, read.jobs.first_submit_us),
+            log_types=log_types,
+            provider=provider,
         )
         notes += looked_up
     rents = not any(map(has_own_price, policies))

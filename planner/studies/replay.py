@@ -81,23 +81,19 @@ class ReplayInputs:
     bill: Callable[[Prices], Today | None] | None = field(default=None, compare=False)
     selection: Selection = field(default_factory=Selection)
 
-    def prices(
-        self, request: PriceRequest, table: str | None, gpus: Sequence[str | None] = ()
-    ) -> Prices | None:
+    def prices(self, request: PriceRequest, gpus: Sequence[str | None] = ()) -> Prices | None:
         """Return the price book, whose single prices are those at the end; None without one.
 
         Args:
             request: what GPUs cost.
-            table: a price table or ``builtin``, for types without another price.
             gpus: the GPU that each policy is set to rent: that of jobs that name none.
         """
-        if not request.is_own and table is None:
+        if not request.is_given:
             return None
         gpu = next(filter(None, gpus), None)
-        if gpu is None and table is not None:
+        if gpu is None and request.prices is not None:
             gpu = USUAL_GPU if self.files.prices is None else only_gpu(self.files.prices)
-        request = replace(request, prices=table, gpu=gpu)
-        prices = Prices.read(request, self.time_zone).at(self.end_us)
+        prices = Prices.read(replace(request, gpu=gpu), self.time_zone).at(self.end_us)
         if self.selection.where is not None and self.gpu_h:
             prices = prices.of_types(self.gpu_h)
         return prices

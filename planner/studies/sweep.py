@@ -24,7 +24,14 @@ from gpuplan.planner.requests.clusters import ClusterSize
 from gpuplan.planner.requests.compare import ComparedParameters
 from gpuplan.planner.requests.replays import LOG_WINDOW
 from gpuplan.planner.requests.sweep import SweepRequest
-from gpuplan.planner.spec_prices import CLOUD, book_price, own_price, price, with_gpu
+from gpuplan.planner.spec_prices import (
+    CLOUD,
+    book_price,
+    is_priced_by_table,
+    own_price,
+    price,
+    with_choices,
+)
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
 from gpuplan.planner.studies.policy_prices import unlike_prices_note, usual_gpu
@@ -82,7 +89,7 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     by_class = against is not None and needs_classes(against.effective())
     inputs = read_replay(request.replay, by_class=by_class, window=LOG_WINDOW)
     hours = inputs.used_types
-    prices = inputs.prices(request.price, table, [spec.settings.get("gpu") for spec in policies])
+    prices = inputs.prices(request.book, [spec.settings.get("gpu") for spec in policies])
     if prices is not None and request.price.is_own:
         owned = own_price(policies, prices, hours)
         paying, notes = book_price(owned, prices, hours, looked_up=table is not None)
@@ -98,6 +105,8 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
         specs = (policy, *([] if against is None else [against]))
         if prices is not None and not request.price.is_own:
             specs = (policy, *own_price(specs[1:], prices, hours, of_table=True))
+            if any(map(is_priced_by_table, specs)):
+                notes += price_note(prices, hours, pays_pools=True)
         base, against, more, gpu = _priced(request, specs, base, capacities, inputs)
         notes += more
     with policy.blamed(is_alone=True):
@@ -206,7 +215,8 @@ def _priced(
         inputs.jobs.first_submit_us,
     )
     settings = {**_settings(request, policy), "capacity": most}
-    chosen = with_gpu(replace(policy, settings=settings), table, tuple(inputs.used_types))
+    swept, provider = replace(policy, settings=settings), request.replay.provider
+    chosen = with_choices(swept, table, tuple(inputs.used_types), provider)
     with policy.blamed(is_alone=True):
         priced = with_prices(chosen, table, first_us)
         base = parameters_from({**priced.settings, "capacity": base.capacity})
@@ -214,7 +224,7 @@ def _priced(
     for spec in policies[1:]:
         (against,), more = price(
             [spec], table, first_us, other_gpu=(priced.gpu, policy.label),
-            log_types=tuple(inputs.used_types),
+            log_types=tuple(inputs.used_types), provider=provider,
         )  # fmt: skip
         notes = (*notes, *(f"{spec.label}: {note}" for note in more if note not in notes))
     return base, against, notes, priced.gpu or None
