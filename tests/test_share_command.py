@@ -514,3 +514,24 @@ def test_fewer_gpus_that_miss_the_slo_are_no_success(gpuplan, functions):
     assert "of its requests miss the SLO, " in text
     text = " ".join(gpuplan(*words, "poisson:20")[1].split())
     assert "Sharing does not keep" not in text and "0.0% of its requests miss the SLO" in text
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "column"), [("1e400", "", "start_s"), ("0", "1e308", "end_s")]
+)
+def test_an_instance_of_no_time_is_refused(gpuplan, tmp_path, start, end, column):
+    path = tmp_path / "instances.csv"
+    path.write_text(f"name,request,start_s,end_s\na,0.5,0,10\nb,0.5,{start},{end}\n")
+    code, _, err = gpuplan("share", path, "--price", "9223372036854775808")
+    assert code == 3 and f":3: column '{column}'" in " ".join(err.split())
+
+
+def test_an_instance_that_ends_at_infinity_does_not_end(gpuplan, tmp_path):
+    results = set()
+    for end in ("", "inf"):
+        path = tmp_path / "instances.csv"
+        path.write_text(f"name,request,start_s,end_s\na,0.5,0,10\nb,0.5,0,{end}\n")
+        code, out, err = gpuplan("share", path, "--output-format", "csv")
+        assert code == 0, err
+        results.add(out)
+    assert len(results) == 1

@@ -23,6 +23,8 @@ NEEDED = ("name", "request")
 COLUMNS = ("name", "type", "gpus", "request", "limit", "memory_gb", "start_s", "end_s", "function")
 MOST_LINE = 1 << 16
 MOST_WORKERS = 1024
+MOST_S = 1e12
+"""The latest time of an instance, seconds: room for times since 1970."""
 CSV_HINT = "name,type,gpus,request,limit,memory_gb,start_s,end_s"
 EVENT = "{'Time': ..., 'Action': 'start' or 'delete', 'Instance': {'service_name': ...}}"
 
@@ -198,7 +200,7 @@ def _instance(path: Path, row: int, values: Mapping[str, Any]) -> SharedInstance
             amount = math.nan if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
             amount = math.nan
-        if not low <= amount <= most:
+        if not (low <= amount <= most or amount == default):
             shown = "nothing" if value is None else repr(shortened(str(value), 40))
             raise InputError(path, f"found {shown}", row=row, column=key, expected=text)
         return amount
@@ -213,8 +215,8 @@ def _instance(path: Path, row: int, values: Mapping[str, Any]) -> SharedInstance
     share = "a share of a GPU, above 0 and at most 1"
     request = number("request", None, 1e-9, 1, share)
     limit = number("limit", request, request, 1, "a share of a GPU, from the request to 1")
-    start_s = number("start_s", 0, 0, math.inf, "seconds, at least 0")
-    end_s = number("end_s", math.inf, start_s, math.inf, "seconds, at least start_s")
+    start_s = number("start_s", 0, 0, MOST_S, f"seconds from 0 to {MOST_S:g}")
+    end_s = number("end_s", math.inf, start_s, MOST_S, f"seconds from start_s to {MOST_S:g}")
     return SharedInstance(
         name=name,
         kind=kind,
