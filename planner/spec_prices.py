@@ -12,7 +12,6 @@ from gpuplan.analysis.job_table.gpu_names import same_gpu
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.planner.compare import PolicySpec
 from gpuplan.planner.money.cluster_prices import ClusterPrices
-from gpuplan.planner.money.dated_prices import USUAL_KIND, kind_of_provider
 from gpuplan.planner.money.price_book import Prices
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, NoServerlessPrice
 from gpuplan.planner.money.price_selection import option_of, the_prices
@@ -40,8 +39,8 @@ def price(
 
     Arguments are those of `gpuplan.planner.money.price_settings.with_prices`; ``other_gpu`` is the
     GPU of what else they are compared with, and its label; ``log_types`` the GPU types of the jobs,
-    which are priced as their own type unless a GPU is set; ``provider`` the one that is paid, as
-    `gpuplan.planner.money.dated_prices.kind_of_provider`.
+    which are priced as their own type unless a GPU is set; ``provider`` the one whose price a
+    cluster has; None for the median on demand.
 
     Raises:
         UsageError: as there, or the prices would be of several GPUs.
@@ -85,35 +84,25 @@ def _looked_up(
         note = f"price of a GPU: ${price_text(usd)} per hour {paid} in {the_prices(price_table)}"
         source = () if price_table is not None else (BUILT_IN_NOTE,)
         return PricedSettings(rest, _gpu_priced(spec, log_types), (*source, note))
-    settings = with_choices(spec, price_table, log_types, provider)
+    settings = with_gpu(spec, price_table, log_types)
     policy_settings = find_policy(spec.policy).settings
     return with_prices(settings, price_table, first_submit_us, policy_settings)
 
 
-def with_choices(
-    spec: PolicySpec,
-    price_table: PriceTable | None,
-    log_types: Sequence[str | None],
-    provider: str | None,
+def with_gpu(
+    spec: PolicySpec, price_table: PriceTable | None, log_types: Sequence[str | None]
 ) -> Mapping[str, Any]:
-    """Return settings with what chooses the prices looked up: as set, or of the jobs and provider.
-
-    The GPU is that of the jobs, and the conventional cloud the provider, where it is on demand.
+    """Return settings with the GPU whose prices are looked up: as set, or that of the jobs.
 
     Args:
         spec: the policy.
         price_table: the prices; None for the built-in list.
         log_types: GPU types of the jobs; None for jobs that name none.
-        provider: the one that is paid; None for the choice of the policy.
 
     Raises:
         UsageError: the jobs ran on several types.
     """
     settings, usual = spec.settings, find_policy(spec.policy).settings
-    company, kind = kind_of_provider(provider)
-    if company is not None and kind == USUAL_KIND and not settings.get(CLOUD_PROVIDER):
-        if CLOUD_PROVIDER in usual and settings.get(CLOUD) is None:
-            settings = {**settings, CLOUD_PROVIDER: company}
     is_paid = settings.get("usd_per_gpu_h") is not None
     if settings.get("gpu") or "gpu" not in usual or is_paid:
         return settings
@@ -181,6 +170,37 @@ def book_price(
                     settings |= {name: offer for name in LADDER if name != "marketplace_offers"}
         typed = {name: prices.option for name in settings.keys() - spec.settings.keys()}
         priced_specs.append(replace(spec, settings=settings, option_of={**spec.option_of, **typed}))
+    return priced_specs, tuple(notes)
+
+
+def cloud_price(
+    specs: Sequence[PolicySpec], prices: Prices, gpu_h: Mapping[str | None, float]
+) -> tuple[list[PolicySpec], tuple[str, ...]]:
+    """Return specs whose conventional cloud is the provider that the user names, and a note.
+
+    Args:
+        specs: the policies; those that choose another cloud, or its price, keep it.
+        prices: of that provider.
+        gpu_h: GPU-hours of the log by type.
+
+    Raises:
+        UsageError: it has no such price of a type.
+    """
+    if prices.provider is None:
+        return list(specs), ()
+    priced_specs, notes = list[PolicySpec](), dict[str, None]()
+    for spec in specs:
+        settings = spec.settings
+        is_of_cloud = CLOUD in find_policy(spec.policy).settings
+        is_chosen = any(settings.get(name) for name in (CLOUD, CLOUD_PROVIDER, "usd_per_gpu_h"))
+        if not is_of_cloud or is_chosen:
+            priced_specs.append(spec)
+            continue
+        gpu = settings.get("gpu")
+        usd = _mean(prices, gpu_h if gpu is None else {str(gpu): 1.0})
+        notes[f"conventional price: ${price_text(usd)} per GPU-hour, of {prices.provider}"] = None
+        typed = {**spec.option_of, CLOUD: "--provider"}
+        priced_specs.append(replace(spec, settings={**settings, CLOUD: usd}, option_of=typed))
     return priced_specs, tuple(notes)
 
 
@@ -289,7 +309,12 @@ def is_priced_by_table(spec: PolicySpec) -> bool:
 def _chooses_market(spec: PolicySpec) -> bool:
     """Return whether a policy rents its cluster from a market of a price table."""
     names = (*(name for name in OF_PRICES if name != "gpu"), *RENTED)
-    return any(spec.settings.get(name) is not None for name in names)
+    chosen = {name for name in names if spec.settings.get(name) is not None}
+    return bool(chosen - ({"marketplace_offers"} if _is_without_market(spec) else set()))
+
+
+def _is_without_market(spec: PolicySpec) -> bool:
+    return spec.settings.get("marketplace_offers") == 0
 
 
 def has_own_price(spec: PolicySpec) -> bool:

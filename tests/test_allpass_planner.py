@@ -44,7 +44,7 @@ def test_running_jobs_are_left_out_unless_asked_for(tmp_path):
     found = jobs_of(trace, np.random.default_rng(0))
     assert found.workload.service_us.tolist() == [20_000_000]
     assert found.notes[0] == (
-        "1 job was still running and is left out (--include-running): "
+        "1 job was still running and is left out of replays (--include-running), not of today: "
         "its recorded duration is a lower bound"
     )
     found = jobs_of(trace, np.random.default_rng(0), include_running=True)

@@ -97,6 +97,30 @@ def test_a_row_rents_its_cluster_from_a_market_where_it_says_so(results, tmp_pat
 @pytest.mark.parametrize(
     ("provider", "usd"), [("dear", 1.35), ("cheap", 0.90), ("dear:spot", 0.60)]
 )
+def test_every_today_is_that_of_the_provider_that_is_named(results, tmp_path, table, provider, usd):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    prices = ("--prices", table, "--provider", provider)
+    bills = [
+        results(*words, *prices)["today"]["usd_per_month"]
+        for words in (
+            ("characterize", path),
+            ("size", path, "--gpus", 16),
+            ("simulate", path, "--policy", "serverful-only"),
+            ("compare", path, "--policy", "fifo", "--policy", "allpass", "--cluster", 16),
+            ("sweep", path, "--threshold", 600, "--resamples", 0),
+            ("pareto", path),
+            ("plan", path, "--commit", 0.45),
+        )
+    ]
+    bills.append(results("bill", path, *prices)["usd_per_month"])
+    gpu_h = results("characterize", path)["gpu_time"]["gpu_hours"]
+    assert bills == pytest.approx([bills[0]] * len(bills), rel=1e-5)
+    assert bills[0] == pytest.approx(gpu_h * usd * HOURS / (14 * 24), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("provider", "usd"), [("dear", 1.35), ("cheap", 0.90), ("dear:spot", 0.60)]
+)
 def test_all_studies_pay_the_provider_that_is_named(results, tmp_path, table, provider, usd):
     path = log_of(tmp_path / "log.parquet", ["A100"])
     prices = ("--prices", table, "--provider", provider)
@@ -114,11 +138,10 @@ def test_all_studies_pay_the_provider_that_is_named(results, tmp_path, table, pr
 
 
 def test_a_policy_that_rents_has_the_cloud_of_the_provider_that_is_named(gpuplan, tmp_path, table):
-    """On demand alone: of spot GPUs nothing is said of what is not evicted."""
     path = log_of(tmp_path / "log.parquet", ["A100"])
     for words, usd in (
         (("--provider", "dear"), 1.35),
-        (("--provider", "dear:spot"), 0.90),
+        (("--provider", "dear:spot"), 0.60),
         (("--provider", "dear", "--set", "conventional_provider=cheap"), 0.90),
         (("--provider", "dear", "--set", "conventional_usd_per_gpu_h=3"), 3.0),
     ):
@@ -134,11 +157,85 @@ def test_a_provider_without_a_price_is_refused(gpuplan, tmp_path, table):
     words = ("simulate", path, "--policy", "fifo", "--cluster", 16)
     for more, said in (
         (("--provider", "dear"), "--provider: needs --prices FILE or builtin"),
-        (("--provider", "nobody", "--prices", table), "no on-demand price of A100 at nobody"),
+        (("--provider", "nobody", "--prices", table), "has none of that name next: one of cheap"),
+        (("--provider", "cheap:spot", "--prices", table), "no spot price of A100 at cheap"),
         (("--provider", "dear:often", "--prices", table), "a kind is one of"),
     ):
         code, out, err = gpuplan(*words, *more)
         assert (code, out) == (2, "") and said in " ".join(err.split()), err
+
+
+def test_a_provider_that_no_study_would_pay_is_refused_by_all(gpuplan, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100", "H100"])
+    for words in (
+        ("characterize", path),
+        ("bill", path),
+        ("size", path, "--gpus", 16),
+        ("simulate", path, "--policy", "las", "--cluster", "A100=8,H100=8", *SPEED),
+        ("plan", path, "--commit", 0.45),
+        ("pareto", path, "--where", "gpu_type = 'H100'"),
+    ):
+        for provider, said in (("nobody", "none of that name"), ("cheap", "H100")):
+            code, _, err = gpuplan(*words, "--prices", table, "--provider", provider)
+            text = " ".join(err.split())
+            assert code == 2 and said in text and f"{provider}" in text, (words, err)
+
+
+def test_a_provider_is_found_by_its_name_in_any_case_or_how_it_begins(results, tmp_path, table):
+    pl.read_parquet(table).with_columns(
+        provider=pl.col("provider").replace({"dear": "Dear Cloud"})
+    ).write_parquet(table)
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    expected = results("bill", path, "--price", 1.35)["usd"]
+    for name in ("Dear Cloud", "dear cloud", "de", "DE:on_demand"):
+        found = results("bill", path, "--prices", table, "--provider", name)["usd"]
+        assert found == pytest.approx(expected)
+
+
+def test_the_only_kind_of_a_provider_is_its_price(results, tmp_path, table):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    offers = pl.read_parquet(table)
+    pl.concat([offers.filter(provider="dear"), offers.filter(kind="marketplace")]).write_parquet(
+        table
+    )
+    usd = results("bill", path, "--prices", table, "--provider", "cheap")["usd"]
+    assert usd == results("bill", path, "--price", 0.80)["usd"]
+
+
+def test_a_provider_beside_the_price_of_every_type_has_no_effect_and_that_is_said(
+    gpuplan, tmp_path, table
+):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    for words in (("bill", path), ("compare", path, "--policy", "fifo", "--cluster", 16)):
+        prices = ("--prices", table, "--provider", "dear")
+        code, _, err = gpuplan(*words, *prices, "--price", 3)
+        assert code == 0 and "--provider dear has no effect" in err
+        assert "has no effect" not in gpuplan(*words, *prices)[2]
+
+
+def test_a_cluster_without_a_market_pays_the_book(results, tmp_path, table):
+    """`marketplace_offers=0` is for the policies that rent, and moves no cluster."""
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    rows = results(
+        *("compare", path, "--policy", "fifo", "--policy", "serverful-only"),
+        *("--cluster", "16", "--prices", table, "--set", "marketplace_offers=0"),
+    )["policies"]
+    assert rows[0]["usd_per_month"] == pytest.approx(16 * MEDIAN * HOURS, rel=1e-3)
+
+
+def test_commitments_of_today_are_in_the_bill_and_the_cluster_of_a_size(results, gpuplan, tmp_path):
+    path = log_of(tmp_path / "log.parquet", ["A100"])
+    commit = ("--commit", "A100=8@1.0")
+    bill = results("bill", path, *commit, "--price", 1.35)["usd_per_month"]
+    for prices in (("--price", "1.35"), ("--on-demand", "A100=1.35")):
+        found = results("size", path, "--gpus", 16, *commit, *prices)
+        assert found["today"]["usd_per_month"] == pytest.approx(bill)
+        assert found["points"][0]["usd_per_month"] == pytest.approx(8 * (1 + 1.35) * HOURS)
+        assert found["commitment"]["today_gpus"] == 8
+    book = tmp_path / "book.toml"
+    book.write_text("[[commitment]]\ngpu_type = 'A100'\ngpus = 4\nusd_per_gpu_h = 0.9\n")
+    code, _, err = gpuplan("size", path, "--gpus", 16, *commit, "--contracts", book, "--price", 1)
+    assert code == 2 and "has commitments on A100 too" in err
 
 
 def test_a_scenario_names_its_provider_once(gpuplan, tmp_path, table, monkeypatch):
@@ -195,7 +292,7 @@ def test_a_type_without_a_price_is_named_where_there_are_several(gpuplan, tmp_pa
         speed = ("--gpu-speed", "A100=1,V100=0.5") if "=" in cluster else ()
         code, out, err = gpuplan(*words, *speed)
         assert (code, out) == (2, "") and "V100" in err.partition("next:")[0]
-        assert "has no price of it" in " ".join(err.split())
+        assert "no price of V100, only of" in " ".join(err.split())
 
 
 def test_of_prices_that_change_those_at_the_end_are_paid_and_said(gpuplan, results, tmp_path):
@@ -254,3 +351,35 @@ def test_policies_of_a_market_beside_clusters_are_named(gpuplan, tmp_path, table
     assert (
         "today and the other policies are charged $1.125 per GPU-hour on demand, and allpass $0.90"
     ) in said
+
+
+def scenario_of(tmp_path, prices, study):
+    (tmp_path / "scenario.toml").write_text(
+        f'[workload]\ntrace = "log.parquet"\n[prices]\n{prices}\n{study}\n[output]\n'
+        'dir = "out"\nformats = ["json"]\n'
+    )
+    return tmp_path / "scenario.toml"
+
+
+def test_a_provider_of_a_scenario_without_a_table_is_told(gpuplan, tmp_path, monkeypatch, table):
+    monkeypatch.chdir(tmp_path)
+    log_of(tmp_path / "log.parquet", ["A100"])
+    study = '[study.compare]\npolicy = ["fifo"]\ncluster = "16"'
+    code, _, err = gpuplan("run", scenario_of(tmp_path, 'provider = "dear"\nprice = 2', study))
+    assert code == 0 and "[prices] provider has no effect without file" in " ".join(err.split())
+    several = f'file = "{table.name}"\nprovider = ["dear", "cheap"]'
+    code, _, err = gpuplan("run", scenario_of(tmp_path, several, study))
+    assert code == 2 and "provider" in err
+
+
+def test_a_study_of_a_scenario_may_leave_out_the_table_with_its_provider(
+    gpuplan, tmp_path, monkeypatch, table
+):
+    monkeypatch.chdir(tmp_path)
+    log_of(tmp_path / "log.parquet", ["A100"])
+    prices = f'file = "{table.name}"\nprovider = "dear"\nprice = 2'
+    study = '[study.compare]\npolicy = ["fifo"]\ncluster = "16"\nprices = false'
+    code, _, err = gpuplan("run", scenario_of(tmp_path, prices, study))
+    assert code == 0, err
+    (replays,) = json.loads((tmp_path / "out" / "report.json").read_text())["studies"]
+    assert replays["results"]["policies"][0]["usd_per_month"] == pytest.approx(16 * 2 * HOURS)

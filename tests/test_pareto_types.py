@@ -177,7 +177,7 @@ def test_the_median_price():
         median_price(offers, "T4", "vast.ai")
     with pytest.raises(UsageError, match="a kind is one of on_demand, spot"):
         median_price(offers, "T4", "aws:cheap")
-    with pytest.raises(UsageError, match="has no price of it, only of"):
+    with pytest.raises(UsageError, match="no price of TPU, only of"):
         median_price(offers, "TPU")
     assert Price(2.0).text == "$2 per GPU-hour (--price)"
     with pytest.raises(UsageError, match="--price -1: must be from 0"):

@@ -47,7 +47,7 @@ def test_prices_given_come_before_those_of_a_table():
     assert a100.usd_per_gpu_h == 3.205 and len(a100.offers) == 4
     assert prices.of(None) == prices.of("unknown") == prices.of("A100")
     assert prices.get("TPU") is None
-    with pytest.raises(UsageError, match="--gpu TPU: builtin has no price of it"):
+    with pytest.raises(UsageError, match="--prices builtin: no price of TPU, only of"):
         prices.of("TPU")
 
 

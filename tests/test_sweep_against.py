@@ -115,15 +115,15 @@ def test_json_table_picture_and_time_line(gpuplan, lab, tmp_path):
     assert told == results["cases"][0]["against"]
     assert document["parameters"]["against"]["settings"]["gpus"] == 40
     svg = (tmp_path / "s.svg").read_text()
-    assert ">today<" in svg and f"today: {FIFO}" in svg
+    assert ">against<" in svg and f"against: {FIFO}" in svg
     kept = pl.read_parquet(tmp_path / "t.parquet")
     assert kept.filter(pl.col("policy") == FIFO)["used_gpus"].max() <= 40
     code, out, _ = gpuplan(*asked, "--quiet")
     text = " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 100
     assert f"{FIFO} costs $" in text and "90% interval" in text
-    (row,) = [line for line in out.splitlines() if line.split()[:1] == ["today"]]
-    assert "Savings vs. today (90% interval" in " ".join(gpuplan(*asked, "--full")[1].split())
+    (row,) = [line for line in out.splitlines() if line.split()[:1] == ["against"]]
+    assert "Savings vs. fifo (90% interval" in " ".join(gpuplan(*asked, "--full")[1].split())
     assert FIFO in row
     rows = list(csv.DictReader(gpuplan(*asked, "--output-format", "csv")[1].splitlines()))
     assert rows[-1]["policy"] == FIFO
@@ -157,7 +157,7 @@ def test_a_bill_far_above_has_a_logarithmic_axis(jobs):
         assert (max(bills) > 5 * min(bills)) == (scale == "log")
         figure = draw_sweep(found)
         assert figure.axes[0].get_yscale() == scale
-        assert "today" in [text.get_text() for text in figure.axes[0].texts]
+        assert "against" in [text.get_text() for text in figure.axes[0].texts]
 
 
 def test_prices_of_a_table_are_those_of_todays_policy_too(gpuplan, lab):

@@ -15,7 +15,7 @@ def takes_price(command: str, name: str, value: Any) -> bool:
     if option is None or (declared is not None and name in declared.own_prices):
         return False
     # Several GPUs are a mix, for a command that plans for one.
-    return option.multiple or not isinstance(value, list | dict)
+    return option.multiple or name != "gpu" or not isinstance(value, list | dict)
 
 
 def usable(command: str, shared: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,11 +29,13 @@ def usable(command: str, shared: Mapping[str, Any], options: Mapping[str, Any]) 
     declared, usable_options = declaration_of(command), dict(shared)
     needs = NEEDS_TABLE if declared is None else declared.book_needs
     for _ in needs:  # one may need another that is left out
-        names = usable_options.keys() | options.keys()
+        given = {name for name, value in options.items() if value is not False}
+        left_out = options.keys() - given
+        names = (usable_options.keys() - left_out) | given
         usable_options = {
             name: value
             for name, value in usable_options.items()
-            if not names.isdisjoint(needs.get(name, (name,)))
+            if name not in needs or not names.isdisjoint(needs[name])
         }
     return usable_options
 

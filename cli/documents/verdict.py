@@ -213,9 +213,12 @@ def _within(knee: Results, today: Results, peak: float) -> str:
 
 def _sweep(results: Results, today: Results) -> KeyFigure | None:
     """Return whether to use serverless GPUs, and what that costs."""
-    best = results.get("recommended")
+    best, rented = results.get("recommended"), results.get("serverful_only")
     if not isinstance(best, dict):
         return None
+    pays = (results.get("verdict") or {}).get("serverless_pays")
+    if not pays and rented is not None and rented["cost_usd"] <= best["cost_usd"]:
+        best = rented
     month = best.get("usd_per_month")
     cluster = results.get("today_cluster") or {}
     rates = [figures["usd_per_gpu_h"] for figures in (cluster, today) if "usd_per_gpu_h" in figures]
@@ -224,7 +227,6 @@ def _sweep(results: Results, today: Results) -> KeyFigure | None:
         month is not None and len({round(rate, 6) for rate in rates if rate is not None}) > 1
     ):  # pools, or dates
         cost = f"{dollars(month)} a month at the pay-per-use prices of the end of the log"
-    pays = (results.get("verdict") or {}).get("serverless_pays")
     value = "Short jobs on serverless GPUs" if pays else "Rented GPUs"
     detail = f"{cost}, {show_duration(best['mean_jct_s'])} per job"
     return KeyFigure(OPTION, value, detail)

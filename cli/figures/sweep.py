@@ -29,7 +29,7 @@ PANELS = 3  # more price ratios would be too small to read
 UNITS = ((172_800.0, 86_400.0, "days"), (7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"))
 EVERYTHING = "everything serverless"
 RENTED = "all on rented workers"
-TODAY = "today"
+AGAINST = "against"
 LOOK = {
     "fixed": look_of("fixed-threshold"),
     "adaptive": look_of("allpass"),
@@ -55,7 +55,7 @@ KNEE: dict[str, Any] = MARKED | {
     "markeredgecolor": INK,
     "markeredgewidth": 1,
 }
-ALONE = {EVERYTHING: "*", TODAY: "p", RENTED: "d"}
+ALONE = {EVERYTHING: "*", AGAINST: "p", RENTED: "d"}
 Place = tuple[float, float]
 
 
@@ -145,7 +145,7 @@ def _panel(axes: Axes, sweep: Sweep, case: Case, at: Sequence[Place]) -> None:
             *at[index],
             _mark(sweep, index),
             markeredgecolor=colour,
-            markerfacecolor=colour if index in best or _rule(sweep, index) == TODAY else PAPER,
+            markerfacecolor=colour if index in best or _rule(sweep, index) == AGAINST else PAPER,
             markersize=7,
             clip_on=False,  # a bill of 0 is at the edge
             zorder=4,
@@ -177,7 +177,7 @@ def _count(sweep: Sweep) -> int:
 
 def _front(sweep: Sweep, case: Case) -> list[int]:
     """Return what neither another point nor the reference dominates, the cheapest first."""
-    indices = [index for index in _indices(sweep, case) if _rule(sweep, index) != TODAY]
+    indices = [index for index in _indices(sweep, case) if _rule(sweep, index) != AGAINST]
     some = [_point(sweep, index) for index in indices]
     front = non_dominated(
         np.array([point.cost_usd for point in some]), np.array([point.mean_jct_s for point in some])
@@ -214,7 +214,7 @@ def _rule(sweep: Sweep, index: int) -> str:
         return sweep.points[index].policy
     if index >= _first_rented(sweep):
         return RENTED
-    return EVERYTHING if index == len(sweep.points) else TODAY
+    return EVERYTHING if index == len(sweep.points) else AGAINST
 
 
 def _colour(sweep: Sweep, index: int) -> str:
@@ -306,9 +306,9 @@ def _write_legend(figure: Figure, sweep: Sweep, marked_s: float | None) -> None:
     alone = {_rule(sweep, index): index for index in range(len(sweep.points), _count(sweep))}
     for rule, index in alone.items():
         name = rule
-        if sweep.against is not None and rule == TODAY:
+        if sweep.against is not None and rule == AGAINST:
             full = sweep.against.label
-            name = f"{TODAY}: {full if len(full) <= LONGEST else sweep.against.policy}"
+            name = f"{AGAINST}: {full if len(full) <= LONGEST else sweep.against.policy}"
         swatches.append(
             Line2D([], [], marker=ALONE[rule], color=_colour(sweep, index), label=name, **dot)
         )

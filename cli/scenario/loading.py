@@ -36,6 +36,7 @@ from gpuplan.cli.scenario.scenario import (
 )
 from gpuplan.cli.scenario.shared_options import SECTIONS, Common, setting_names
 from gpuplan.cli.scenario.source import ScenarioSource, read_source
+from gpuplan.planner.requests.declaration import NEEDS_TABLE
 from gpuplan.planner.requests.settings import parse_settings, removed_hint
 
 WORKLOADS = ("trace", "log", "synth")
@@ -205,7 +206,10 @@ class _Loader:
                 check_study(command, study.options, trace=trace)
         for section, key in unused.values():
             at = self.source.place((section, key))
-            self.warnings.append(f"{at}: no study takes [{section}] {key}")
+            wrong = f"no study takes [{section}] {key}"
+            if section == "prices" and key in NEEDS_TABLE and "file" not in sections[section]:
+                wrong = f"[prices] {key} has no effect without file, the price table"
+            self.warnings.append(f"{at}: {wrong}")
         return tuple(studies)
 
     def study(

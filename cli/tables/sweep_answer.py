@@ -10,7 +10,7 @@ from gpuplan.cli.formats.report import Column, Shown, Table, table
 from gpuplan.cli.formats.today_text import today_text
 from gpuplan.cli.formats.units import Precision, show_between, show_threshold, significant
 from gpuplan.cli.tables.sweep_tables import (
-    TODAY,
+    AGAINST,
     capacities_of,
     cases_table,
     grid_columns,
@@ -223,7 +223,7 @@ def _rows(sweep: Sweep, marked_s: float | None) -> Iterator[dict[str, Any]]:
         measures = ("cost_usd", "usd_per_month", "mean_jct_s", "p95_jct_s")
         yield {key: getattr(cluster, key) for key in measures} | named
     if sweep.against is not None:
-        yield _row(sweep, sweep.against, TODAY) | {"note": sweep.against.label}
+        yield _row(sweep, sweep.against, AGAINST) | {"note": sweep.against.label}
     if sweep.rented is not None:
         yield _row(sweep, sweep.rented, "all on rented workers") | {
             "finished_serverless_share": 0.0,

@@ -32,7 +32,7 @@ ONLY_CSV = (
     "own_price_ratio",
     "break_even_price_ratio",
 )
-TODAY = "today"
+AGAINST = "against"
 """The name of the policy of ``--against`` next to the thresholds."""
 NOTE = 16  # characters that fit in a note
 NEVER = "never"
@@ -86,7 +86,7 @@ def _points(sweep: Sweep, marked_s: float | None) -> Table:
             )
     if (against := sweep.against) is not None:
         note = against.label if len(against.label) <= NOTE else against.policy
-        named = {"threshold": TODAY, "policy": against.label, "threshold_s": None, "note": note}
+        named = {"threshold": AGAINST, "policy": against.label, "threshold_s": None, "note": note}
         rows.append(fields_of(monthly(sweep, against)) | named)
     return table(
         "Cost and job completion time (JCT); queue: mean wait; serverless: jobs that end there",
@@ -127,7 +127,8 @@ def cases_table(sweep: Sweep) -> Table:
     )
     title = f"Savings vs. everything serverless{how}; break-even: price ratio that saves nothing"
     if sweep.against is not None:
-        title = f"Savings vs. {TODAY}{how}; break-even: where all serverless costs the same"
+        label = sweep.against.label if len(sweep.against.label) <= NOTE else sweep.against.policy
+        title = f"Savings vs. {label}{how}; break-even: where all serverless costs the same"
     sampled = any(case.chosen_savings.confidence is not None for case in sweep.cases)
     rows = []
     for case in sweep.cases:

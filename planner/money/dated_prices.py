@@ -31,19 +31,18 @@ def dated_usd(table: str, gpu: str, provider: str | None = None) -> list[tuple[i
         table: a price table of ``gpuplan prices``; of the built-in list, which has no history, and
             of a type that it does not have nothing is returned.
         gpu: the type, in any spelling.
-        provider: as `kind_of_provider`.
+        provider: ``aws`` or ``aws:spot``; the kind is else that of `usual_kind`.
     """
     if table == BUILT_IN:
         return []
     company, kind = kind_of_provider(provider)
     rows = in_force(read_prices(Path(table)))
     if company is not None:
-        rows = rows.filter(pl.col("provider") == company)
+        rows = rows.filter(pl.col("provider").str.to_lowercase() == company)
     name = gpu_name(gpu)
     columns = rows.select("gpu_type", "kind", "start_us", "end_us", "typical").iter_rows()
     of_gpu = [row[1:] for row in columns if same_gpu(name, row[0])]
-    if provider is None:
-        kind = usual_kind(row[0] for row in of_gpu)
+    kind = kind or usual_kind(row[0] for row in of_gpu)
     spans = [row[1:] for row in of_gpu if row[0] == kind]
     starts = sorted({begin for begin, _, _ in spans})
     if len(starts) > MOST_STEPS:
@@ -65,13 +64,16 @@ def usual_kind(kinds: Iterable[str]) -> str:
     return next(iter(distinct)) if len(distinct) == 1 else USUAL_KIND
 
 
-def kind_of_provider(provider: str | None) -> tuple[str | None, str]:
-    """Return company and kind of ``aws:spot``. Raises `UsageError` on an unknown kind."""
+def kind_of_provider(provider: str | None) -> tuple[str | None, str | None]:
+    """Return company and kind of ``aws:spot``, None for all companies and for the usual kind.
+
+    Raises `UsageError` on an unknown kind.
+    """
     if provider is None:
-        return None, USUAL_KIND
+        return None, None
     company, colon, word = provider.rpartition(":")
     if not colon:
-        return provider.strip().lower(), USUAL_KIND
+        return provider.strip().lower(), None
     kind = KIND_WORDS.get(word.strip().lower())
     if kind is None:
         raise UsageError(f"--provider {provider}: a kind is one of {', '.join(KINDS)}")

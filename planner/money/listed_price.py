@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.job_table.gpu_names import gpu_name, same_gpu
 from gpuplan.analysis.prices.catalogue import BUILT_IN, SOURCE
 from gpuplan.analysis.prices.hourly import hourly_prices
 from gpuplan.analysis.prices.offers import Offer, listed_offers, offers_of
 from gpuplan.analysis.prices.price_table import read_prices
 from gpuplan.analysis.trace.input_files import InputFile
-from gpuplan.planner.money.dated_prices import kind_of_provider, usual_kind
+from gpuplan.planner.money.dated_prices import USUAL_KIND, kind_of_provider, usual_kind
 from gpuplan.planner.money.price_request import MissingPrice, Price
 
 
@@ -36,13 +37,36 @@ def offers_used(
     priced = [
         offer
         for offer in offers
-        if same_gpu(gpu_name(gpu), offer.gpu_type) and offer.median_usd_per_gpu_h
+        if same_gpu(gpu_name(gpu), offer.gpu_type) and company in (None, offer.provider.lower())
     ]
-    if provider is None:
-        kind = usual_kind(offer.kind for offer in priced)
-    return tuple(
-        offer for offer in priced if offer.kind == kind and company in (None, offer.provider)
-    )
+    priced = [offer for offer in priced if offer.median_usd_per_gpu_h]
+    kind = kind or usual_kind(offer.kind for offer in priced)
+    return tuple(offer for offer in priced if offer.kind == kind)
+
+
+def provider_named(offers: Sequence[Offer], provider: str, table: str) -> str:
+    """Return a provider, such as ``aws:spot``, by the name that the offers have of it.
+
+    Args:
+        offers: of all providers.
+        provider: the name, or how it begins, with a kind or without.
+        table: where the offers are from.
+
+    Raises:
+        UsageError: an unknown kind, or not one provider of that name.
+    """
+    company, kind = kind_of_provider(provider)
+    every = sorted({offer.provider for offer in offers})
+    matching = [name for name in every if company in (None, name.lower())] or [
+        name for name in every if company and name.lower().startswith(company)
+    ]
+    if not matching or (company is not None and len(matching) > 1):
+        found = "several" if matching else "none"
+        raise UsageError(
+            f"--provider {provider}: --prices {table} has {found} of that name"
+            f"\n  next: one of {', '.join(matching or every)}"
+        )
+    return "".join(([] if company is None else matching) + ([] if kind is None else [f":{kind}"]))
 
 
 def median_price(
@@ -53,7 +77,8 @@ def median_price(
     Args:
         offers: the offers, from `read_offers`.
         gpu: its name, in any spelling.
-        provider: ``aws`` (on demand) or ``aws:spot``; None for all providers, on demand.
+        provider: ``aws`` or ``aws:spot``; None for all providers. Without a kind it is on demand,
+            or else the only kind that there is.
         table: what to name as the origin.
 
     Raises:
@@ -69,16 +94,17 @@ def median_price(
     if not of_gpu:
         every = ", ".join(dict.fromkeys(offer.gpu_type for offer in offers))
         raise MissingPrice(
-            f"--gpu {gpu}: {table} has no price of it, only of {every}\n"
-            "  next: choose one of these, or give the price of a GPU-hour with --price"
+            f"--prices {table}: no price of {gpu}, only of {every}\n"
+            f"  next: --price {gpu}=USD, or another GPU"
         )
     chosen = offers_used(of_gpu, gpu, provider)
     if not chosen:
         company, kind = kind_of_provider(provider)
         priced = (offer.name for offer in of_gpu if offer.median_usd_per_gpu_h)
         names = ", ".join(dict.fromkeys(priced))
+        word = (kind or USUAL_KIND).replace("_", "-")
         raise MissingPrice(
-            f"no {kind.replace('_', '-')} price of {gpu}{f' at {company}' if company else ''}\n"
+            f"no {word} price of {gpu}{f' at {company}' if company else ''}\n"
             f"  next: --provider with one of {names}"
         )
     return Price(

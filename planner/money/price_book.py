@@ -33,7 +33,12 @@ from gpuplan.analysis.prices.offers import Offer
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.planner.money.book_types import check_pools, pools_in_force, with_options
 from gpuplan.planner.money.dated_prices import dated_usd
-from gpuplan.planner.money.listed_price import median_price, offers_used, read_offers
+from gpuplan.planner.money.listed_price import (
+    median_price,
+    offers_used,
+    provider_named,
+    read_offers,
+)
 from gpuplan.planner.money.pool_texts import Dated, price_steps
 from gpuplan.planner.money.price_request import NO_PRICE, MissingPrice, Price, PriceRequest
 
@@ -90,8 +95,11 @@ class Prices:
         if request.contracts is not None:
             book = read_contracts(request.contracts, time_zone)
         book = with_options(book, request)
+        provider = request.provider
+        if provider is not None and request.prices is not None:
+            provider = provider_named(offers, provider, request.prices)
         return cls(
-            *(request.usd_per_gpu_h, offers, request.prices, request.provider, request.gpu),
+            *(request.usd_per_gpu_h, offers, request.prices, provider, request.gpu),
             *(request.option, (*inputs, *book.inputs), book, zone_named(time_zone)),
         )
 
@@ -154,6 +162,12 @@ class Prices:
             self.of(lacking[0])
         if lacking:
             raise MissingPrice(self._missing([self._named(gpu_type) for gpu_type in lacking]))
+
+    def check_provider(self, gpu_types: Iterable[str | None]) -> None:
+        """Raise `UsageError` where a provider that is named has no price of types, as `check`."""
+        if self.provider is not None:
+            named = [name for name in gpu_types if self._named(name) != UNNAMED]
+            self.check(named)
 
     def steps(self, gpu_type: str | None) -> tuple[DatedPrice, ...]:
         """Return the pay-per-use prices of a type in order of time, of those not in the book.
@@ -230,13 +244,16 @@ class Prices:
         """
         every = set(gpu_types)
         types = sorted(name for name in every if name is not None)
+        unused: tuple[str, ...] = ()
+        if self.provider is not None and all(self._stated(self._named(name)) for name in every):
+            unused = (f"--provider {self.provider} has no effect: {self.option} gives all prices",)
         unmatched = [
             name
             for name in self.usd_per_gpu_h
             if name and not any(same_gpu(name, gpu_type or UNNAMED) for gpu_type in every)
         ]
         if not unmatched:
-            return ()
+            return unused
         have = f"the GPU types are {listed(types, 6)}" if types else "no GPU type is named"
         is_all = len(unmatched) == len(self.usd_per_gpu_h) and not self.book.gpu_types
         if types and is_all:
@@ -244,7 +261,7 @@ class Prices:
                 f"{self.option}: prices only of {listed(unmatched, 6)}; {have}\n"
                 f"  next: {self.option} {types[0]}=USD"
             )
-        return (f"{self.option}: the price of {listed(unmatched, 6)} is not used; {have}",)
+        return (*unused, f"{self.option}: the price of {listed(unmatched, 6)} is not used; {have}")
 
     @property
     def pools_now(self) -> list[PaidPool]:
@@ -317,8 +334,9 @@ class Prices:
             return NO_PRICE
         option = self.book.option if in_book or self.book.pools else self.option
         option = option if priced or self.table is None else f"--prices {self.table}"
+        only_of = "" if self.provider is None else f" of {self.provider}"
         names = [name for name in gpu_types if name != UNNAMED]
-        only = f", only {priced}" if priced else ""
+        only = f"{only_of}, only {priced}" if priced else only_of
         if not names:
             return (
                 f"{option}: jobs that name no GPU type have no price{only}\n"

@@ -73,6 +73,7 @@ class CharacterizeRequest(StudyRequest):
         **BOOK_PARAMETERS,
         "prices": Annotated[str | UnsetType, "the price table"],
         "gpu": Annotated[str | UnsetType | None, "GPU type of jobs that name none"],
+        "provider": Annotated[str | UnsetType, "the provider of these prices that is paid"],
         "reference": Annotated[str | UnsetType | None, "what savings are counted against"],
     }
 
@@ -90,7 +91,7 @@ class CharacterizeRequest(StudyRequest):
     jobs: Annotated[Selection, Group(without=("spot",))] = field(default_factory=Selection)
     prices: Annotated[
         PriceRequest,
-        Group(without=("provider",), common=("prices", "contracts"), in_json=False),
+        Group(common=("prices", "contracts"), in_json=False),
     ] = field(default_factory=PriceRequest)
     top: Annotated[
         int,
@@ -154,5 +155,6 @@ class CharacterizeRequest(StudyRequest):
         shown["resamples"] = self.resamples or RESAMPLES
         if prices.prices is not None:
             shown |= {"prices": prices.prices, "gpu": prices.gpu, "reference": self.reference}
+            shown |= {} if prices.provider is None else {"provider": prices.provider}
         shown |= prices.book_parameters()
         return shown | ({"price": dict(prices.usd_per_gpu_h)} if prices.usd_per_gpu_h else {})

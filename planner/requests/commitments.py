@@ -9,6 +9,8 @@ from typing import Annotated, ClassVar
 from gpuplan.analysis.base.amounts import parse_usd
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.option import Opt
+from gpuplan.analysis.job_table.gpu_names import gpu_name
+from gpuplan.analysis.prices.contracts import COMMITTED, PaidPool
 from gpuplan.planner.money.commitment_texts import CommitPrice, commit_prices, parse_commit
 from gpuplan.planner.money.price_request import PriceRequest
 
@@ -44,6 +46,15 @@ class CommitmentRequest:
             many=True,
         ),
     ] = field(default_factory=dict)
+
+    @property
+    def in_force(self) -> tuple[PaidPool, ...]:
+        """The GPUs that are committed to today."""
+        return tuple(
+            PaidPool(COMMITTED, gpu_name(price.gpu_type), price.gpus, price.offer.usd_per_gpu_h)
+            for price in self.commit
+            if price.gpus
+        )
 
     def check(self, prices: PriceRequest) -> None:
         """Refuse half of the prices of a commitment, unless a price book or list has the rest."""

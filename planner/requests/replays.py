@@ -199,10 +199,9 @@ class ReplayRequest:
     provider: Annotated[
         str | None,
         Opt(
-            "Pay this provider of --prices for a cluster, and for the cloud of a policy that "
-            "rents: aws, or aws:spot. Default: the median, and a policy's own choice.",
+            "Pay this provider of --prices for a cluster, for today, and for the cloud of a policy "
+            "that rents, beside its marketplace: aws, or aws:spot. Default: the median on demand.",
             metavar="NAME[:KIND]",
-            panel="Prices",
         ),
     ] = None
     checkpoints: Annotated[

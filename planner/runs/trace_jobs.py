@@ -387,13 +387,16 @@ def _left_out(count: int, why: str, why_one: str) -> list[str]:
     return [f"{count:,} jobs are left out because {why}"] if count else []
 
 
+LEFT_OUT = "left out of replays (--include-running), not of today"
+
+
 def _running(count: int, included: bool) -> list[str]:
     if not count:
         return []
     were, are, they, their = "were", "are", "they", "their"
     if count == 1:
         were, are, they, their = "was", "is", "it", "its"
-    done = f"replayed as if {they} had ended" if included else "left out (--include-running)"
+    done = f"replayed as if {they} had ended" if included else LEFT_OUT
     return [
         f"{counted(count, 'job')} {were} still running and {are} {done}: {their} recorded "
         "duration is a lower bound"

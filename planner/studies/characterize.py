@@ -185,6 +185,7 @@ def _alone(
         prices = Prices.read(request.prices, request.jobs.log.time_zone)
         prices = at_end(trace, prices, is_part=request.jobs.where is not None)
         inputs += prices.book.inputs
+        prices.check_provider(usage.gpu_type for usage in ([] if now is None else now.gpu_types))
         if request.prices.is_own or _has_prices(prices, now):
             now = at_book(trace, now, prices)
             groups = groups_at_book(trace, groups, now, prices)

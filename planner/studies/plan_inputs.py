@@ -80,6 +80,7 @@ def markets_of(
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
         prices = Prices({"": usual}, option="assumed", gpu=gpu, book=prices.book)
     types = jobs.gpu_type.unique().sort().to_list()
+    prices.check_provider([name or None for name in types])
     if request.jobs.where is not None:  # contracts of other types are not of this part
         prices = prices.of_types([name or None for name in types])
     book = CommitmentBook(

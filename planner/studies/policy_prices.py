@@ -23,6 +23,7 @@ from gpuplan.planner.runs.simulation import PolicyResults
 from gpuplan.planner.spec_prices import (
     CLOUD,
     book_price,
+    cloud_price,
     has_own_price,
     is_priced_by_table,
     own_price,
@@ -105,7 +106,7 @@ def price_policies(
         UsageError: prices that do not fit the policies, the GPU types or each other.
     """
     today, hours = read.today, read.used_types
-    table, provider = price_request.prices, price_request.provider
+    table = price_request.prices
     types = {policy.gpu_type for policy in policies if policy.gpu_type is not None}
     planned = types.pop() if len(types) == 1 else None
     prices = read.prices(price_request, [policy.settings.get("gpu") for policy in policies])
@@ -117,12 +118,13 @@ def price_policies(
         priced, notes = book_price(priced, prices, hours, looked_up=table is not None)
     elif prices is not None:
         priced = own_price(priced, prices, hours, of_table=True)
+        priced, notes = cloud_price(priced, prices, hours)
     if table is not None:
         log_types = tuple(hours)
         priced, looked_up = price(
             *(priced, read.files.prices, read.jobs.first_submit_us),
             log_types=log_types,
-            provider=provider,
+            provider=None if prices is None else prices.provider,
         )
         notes += looked_up
     rents = not any(map(has_own_price, policies))
@@ -150,7 +152,8 @@ def price_policies(
         renting = [spec for spec in priced if not is_priced_by_table(spec)]
         cloud_usd = next((usd for usd in map(_cloud_usd, renting) if usd is not None), None)
         who = REPLAYS if len(renting) == len(priced) else listed([s.label for s in renting], 4)
-        unlike = unlike_prices_note(mean, cloud_usd, who)
+        of = None if prices is None else prices.provider
+        unlike = unlike_prices_note(mean, cloud_usd, who, of)
     if prices is not None and mean is not None and price_request.is_own:
         basis = todays_basis(today, mean, prices, hours)
     return PricedPolicies(
@@ -171,7 +174,10 @@ def price_policies(
 
 
 def unlike_prices_note(
-    today_usd: float | None, replay_usd: float | None, who: str = REPLAYS
+    today_usd: float | None,
+    replay_usd: float | None,
+    who: str = REPLAYS,
+    provider: str | None = None,
 ) -> tuple[str, ...]:
     """Return that today and the replays are charged different prices of one list, if they are.
 
@@ -179,13 +185,14 @@ def unlike_prices_note(
         today_usd: per GPU-hour, the mean price of the GPUs in use; None where it has none.
         replay_usd: per GPU-hour, what a replay pays on demand; None where it pays none.
         who: the policies that pay it; the others of a comparison pay what today does.
+        provider: the one that today pays; None for the median on demand.
     """
     if today_usd is None or replay_usd is None or abs(today_usd - replay_usd) <= UNLIKE * today_usd:
         return ()
-    usd = price_text(replay_usd)
+    usd, of = price_text(replay_usd), "on demand" if provider is None else f"of {provider}"
     charged = "today is" if who == REPLAYS else "today and the other policies are"
     return (
-        f"{charged} charged ${price_text(today_usd)} per GPU-hour on demand, and {who} ${usd}, of "
+        f"{charged} charged ${price_text(today_usd)} per GPU-hour {of}, and {who} ${usd}, of "
         f"the provider that they rent from: do not compare the dollars of both\n"
         f"  next: --price {usd} charges today as the replays",
     )

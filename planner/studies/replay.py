@@ -94,6 +94,7 @@ class ReplayInputs:
         if gpu is None and request.prices is not None:
             gpu = USUAL_GPU if self.files.prices is None else only_gpu(self.files.prices)
         prices = Prices.read(replace(request, gpu=gpu), self.time_zone).at(self.end_us)
+        prices.check_provider(self.used_types)
         if self.selection.where is not None and self.gpu_h:
             prices = prices.of_types(self.gpu_h)
         return prices

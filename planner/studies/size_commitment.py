@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import DAY_US, MICROS
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import length_words, listed
-from gpuplan.analysis.job_table.gpu_names import UNNAMED
+from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
+from gpuplan.analysis.prices.contracts import COMMITTED, Contracts, PaidPool
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end, pools_usd_per_h, price_note
@@ -138,18 +140,48 @@ class SizePrices:
 
 
 def _is_priced(request: SizeRequest) -> bool:
-    prices = request.prices
+    prices, commitment = request.prices, request.commitment
     of_all = prices.usd_per_gpu_h or prices.prices is not None or prices.contracts is not None
-    return bool(of_all or (prices.owned and not request.commits))
+    of_today = commitment.in_force and commitment.on_demand
+    return bool(of_all or of_today or (prices.owned and not request.commits))
 
 
 def read_prices(request: SizeRequest) -> Prices:
-    """Return the prices of GPUs of a cluster: those given, or the usual one."""
-    prices = request.prices
+    """Return the prices of GPUs of a cluster: those given, or the usual one.
+
+    GPUs that ``--commit`` says are committed to today are in their book.
+
+    Raises:
+        UsageError: a file has commitments on the types of these too.
+    """
+    prices, commitment = request.prices, request.commitment
     if not _is_priced(request):
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
         prices = replace(prices, usd_per_gpu_h={"": usual}, option="assumed")
-    return Prices.read(prices, request.replay.jobs.log.time_zone)
+    elif commitment.in_force and not prices.is_given:
+        prices = replace(prices, usd_per_gpu_h=commitment.on_demand, option="--on-demand")
+    time_zone = request.replay.jobs.log.time_zone
+    found = Prices.read(replace(prices, commit=commitment.in_force), time_zone)
+    if len(found.book.pools) > len(without(found.book, commitment.in_force).pools) + len(
+        commitment.in_force
+    ):
+        types = listed([*dict.fromkeys(pool.gpu_type for pool in commitment.in_force)], 4)
+        raise UsageError(
+            f"--commit: {found.book.option} has commitments on {types} too\n"
+            "  next: keep the GPUs committed today in one of the two"
+        )
+    return found
+
+
+def without(book: Contracts, in_force: Sequence[PaidPool]) -> Contracts:
+    """Return a book without commitments on the types of these."""
+    pools = [
+        pool
+        for pool in book.pools
+        if pool.market != COMMITTED
+        or not any(same_gpu(pool.gpu_type, one.gpu_type) for one in in_force)
+    ]
+    return replace(book, pools=tuple(pools))
 
 
 def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool]) -> SizePrices:
@@ -169,7 +201,7 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
     book = CommitmentBook(
         prices=request.commitment.commit,
         on_demand=Prices.read(request.rented),
-        book=prices.book,
+        book=without(prices.book, request.commitment.in_force),
         end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
         zone=zone_named(request.replay.jobs.log.time_zone),

@@ -27,10 +27,11 @@ from gpuplan.planner.requests.sweep import SweepRequest
 from gpuplan.planner.spec_prices import (
     CLOUD,
     book_price,
+    cloud_price,
     is_priced_by_table,
     own_price,
     price,
-    with_choices,
+    with_gpu,
 )
 from gpuplan.planner.speedup.registry import needs_classes
 from gpuplan.planner.studies.answer import Answer
@@ -104,7 +105,9 @@ def sweep(request: SweepRequest, progress: Callable[[float], None] | None = None
     if table is not None:
         specs = (policy, *([] if against is None else [against]))
         if prices is not None and not request.price.is_own:
-            specs = (policy, *own_price(specs[1:], prices, hours, of_table=True))
+            owned = own_price(specs[1:], prices, hours, of_table=True)
+            at_provider, more = cloud_price((policy, *owned), prices, hours)
+            specs, notes = tuple(at_provider), (*notes, *more)
             if any(map(is_priced_by_table, specs)):
                 notes += price_note(prices, hours, pays_pools=True)
         base, against, more, gpu = _priced(request, specs, base, capacities, inputs)
@@ -215,8 +218,7 @@ def _priced(
         inputs.jobs.first_submit_us,
     )
     settings = {**_settings(request, policy), "capacity": most}
-    swept, provider = replace(policy, settings=settings), request.replay.provider
-    chosen = with_choices(swept, table, tuple(inputs.used_types), provider)
+    chosen = with_gpu(replace(policy, settings=settings), table, tuple(inputs.used_types))
     with policy.blamed(is_alone=True):
         priced = with_prices(chosen, table, first_us)
         base = parameters_from({**priced.settings, "capacity": base.capacity})
@@ -224,7 +226,7 @@ def _priced(
     for spec in policies[1:]:
         (against,), more = price(
             [spec], table, first_us, other_gpu=(priced.gpu, policy.label),
-            log_types=tuple(inputs.used_types), provider=provider,
+            log_types=tuple(inputs.used_types), provider=request.replay.provider,
         )  # fmt: skip
         notes = (*notes, *(f"{spec.label}: {note}" for note in more if note not in notes))
     return base, against, notes, priced.gpu or None
