@@ -274,11 +274,22 @@ def test_table_with_epochs_and_shares(tmp_path):
         ),
         (["job_class,num_gpus,throughput", "a,1e9,2"], r"found '1e9'; expected GPUs, 1 to 1,000,0"),
         (["job_class,num_gpus,throughput", "a,1,2,3,4"], "is not a CSV table"),
+        (["job_class,num_gpus,throughput,1 , 1", "a,1,2,3,4"], "csv:1: the column '1' is there tw"),
     ],
 )  # fmt: skip
 def test_a_bad_table_is_refused_with_its_place(tmp_path, lines, said):
     path = write(tmp_path, *lines)
     with pytest.raises(InputError, match=said):
+        load_speedup(str(path))
+
+
+def test_a_column_that_is_not_needed_may_have_any_name(tmp_path):
+    rows = ["a,1,10,7", "a,2,19,8"]
+    for name in ("row", "index", "literal"):
+        path = write(tmp_path, f"job_class,num_gpus,throughput,{name}", *rows)
+        assert load_speedup(str(path)).of("a").epochs[0].speedups == (1.0, 1.9)
+    path = write(tmp_path, "job_class,num_gpus,throughput,row", "a,1,10,7", "a,x,19,8")
+    with pytest.raises(InputError, match="csv:3: column 'num_gpus'"):
         load_speedup(str(path))
 
 

@@ -39,8 +39,12 @@ class CsvCells:
             InputError: a cell is not a number or breaks its rule.
         """
         names = [name for name in rules if name in self.raw.columns]
-        table = self.raw.with_row_index("row", 2).with_columns(
-            pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) for name in names
+        table = (
+            self.raw.drop("row", strict=False)
+            .with_row_index("row", 2)
+            .with_columns(
+                pl.col(name).str.strip_chars().cast(pl.Float64, strict=False) for name in names
+            )
         )
         for name in names:
             expected, holds = rules[name]
@@ -63,13 +67,22 @@ class CsvCells:
 def text_cells(
     path: Path, data: bytes, *, expected: str | None = None, hint: str | None = None
 ) -> pl.DataFrame:
-    """Return the cells of a CSV table as text. Raises `InputError` where the data are none."""
+    """Return the cells of a CSV table as text, without blanks around the names of columns.
+
+    Raises:
+        InputError: the data are no table, or two columns have one name.
+    """
     try:
         raw = pl.read_csv(io.BytesIO(data), infer_schema=False)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         problem = f"is not a CSV table ({shortened(str(error).splitlines()[0], 200)})"
         raise InputError(path, problem, expected=expected, hint=hint) from error
-    return raw.rename({name: name.strip() for name in raw.columns})
+    names = [name.strip() for name in raw.columns]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        problem = f"the column {shortened(twice, 40)!r} is there twice"
+        raise InputError(path, problem, row=1, expected=expected, hint=hint)
+    return raw.rename(dict(zip(raw.columns, names, strict=True)))
 
 
 def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> CsvCells:
@@ -96,7 +109,7 @@ def read_cells(path: Path, required: Sequence[str], *, rows: str, hint: str) -> 
     if raw.is_empty():
         raise InputError(path, "has no rows", expected=f"at least one {rows}")
     cells = CsvCells(path, raw.with_columns(pl.col("job_class").str.strip_chars()))
-    named = cells.raw.with_row_index("row", 2)
+    named = cells.raw.select("job_class").with_row_index("row", 2)
     cells.refuse(named, "job_class", "a class name", pl.col("job_class") != "")
     return cells
 
