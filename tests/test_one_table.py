@@ -223,7 +223,7 @@ def test_a_cluster_without_a_market_pays_the_book(results, tmp_path, table):
     assert rows[0]["usd_per_month"] == pytest.approx(16 * MEDIAN * HOURS, rel=1e-3)
 
 
-def test_commitments_of_today_are_in_the_bill_and_the_cluster_of_a_size(results, gpuplan, tmp_path):
+def test_commitments_of_today_are_in_the_bill_and_the_cluster_of_a_size(results, tmp_path):
     path = log_of(tmp_path / "log.parquet", ["A100"])
     commit = ("--commit", "A100=8@1.0")
     bill = results("bill", path, *commit, "--price", 1.35)["usd_per_month"]
@@ -234,8 +234,11 @@ def test_commitments_of_today_are_in_the_bill_and_the_cluster_of_a_size(results,
         assert found["commitment"]["today_gpus"] == 8
     book = tmp_path / "book.toml"
     book.write_text("[[commitment]]\ngpu_type = 'A100'\ngpus = 4\nusd_per_gpu_h = 0.9\n")
-    code, _, err = gpuplan("size", path, "--gpus", 16, *commit, "--contracts", book, "--price", 1)
-    assert code == 2 and "has commitments on A100 too" in err
+    for gpus in (8, 0):
+        words = (path, "--price", 1.35, "--contracts", book, "--commit", f"A100={gpus}@1.0")
+        found = results("size", *words, "--gpus", 16)["today"]["usd_per_month"]
+        same = ("--price", 1.35) if gpus == 0 else ("--price", 1.35, *commit)
+        assert found == pytest.approx(results("bill", path, *same)["usd_per_month"], rel=1e-5)
 
 
 def test_a_scenario_names_its_provider_once(gpuplan, tmp_path, table, monkeypatch):

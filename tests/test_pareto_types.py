@@ -173,8 +173,9 @@ def test_the_median_price():
     assert median_price(offers, "NVIDIA A100", "lambda").usd_per_gpu_h == 1.29
     assert median_price(offers, "T4", "gcp:spot").usd_per_gpu_h == 0.14
     assert median_price(offers, "T4", "vast.ai:marketplace").offers == ("vast.ai:marketplace",)
-    with pytest.raises(UsageError, match=r"no on-demand price of T4 at vast.ai\n.*aws:on_demand"):
-        median_price(offers, "T4", "vast.ai")
+    assert median_price(offers, "T4", "vast.ai").offers == ("vast.ai:marketplace",)  # its only kind
+    with pytest.raises(UsageError, match=r"no spot price of T4 at vast.ai\n.*aws:on_demand"):
+        median_price(offers, "T4", "vast.ai:spot")
     with pytest.raises(UsageError, match="a kind is one of on_demand, spot"):
         median_price(offers, "T4", "aws:cheap")
     with pytest.raises(UsageError, match="no price of TPU, only of"):

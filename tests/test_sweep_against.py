@@ -123,7 +123,7 @@ def test_json_table_picture_and_time_line(gpuplan, lab, tmp_path):
     assert max(map(len, out.splitlines())) <= 100
     assert f"{FIFO} costs $" in text and "90% interval" in text
     (row,) = [line for line in out.splitlines() if line.split()[:1] == ["against"]]
-    assert "Savings vs. fifo (90% interval" in " ".join(gpuplan(*asked, "--full")[1].split())
+    assert f"Savings vs. {FIFO} (90% interval" in " ".join(gpuplan(*asked, "--full")[1].split())
     assert FIFO in row
     rows = list(csv.DictReader(gpuplan(*asked, "--output-format", "csv")[1].splitlines()))
     assert rows[-1]["policy"] == FIFO

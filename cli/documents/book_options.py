@@ -29,9 +29,8 @@ def usable(command: str, shared: Mapping[str, Any], options: Mapping[str, Any]) 
     declared, usable_options = declaration_of(command), dict(shared)
     needs = NEEDS_TABLE if declared is None else declared.book_needs
     for _ in needs:  # one may need another that is left out
-        given = {name for name, value in options.items() if value is not False}
-        left_out = options.keys() - given
-        names = (usable_options.keys() - left_out) | given
+        left_out = {name for name, value in options.items() if value is False}
+        names = (usable_options.keys() | options.keys()) - left_out
         usable_options = {
             name: value
             for name, value in usable_options.items()

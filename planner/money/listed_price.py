@@ -61,9 +61,9 @@ def provider_named(offers: Sequence[Offer], provider: str, table: str) -> str:
         name for name in every if company and name.lower().startswith(company)
     ]
     if not matching or (company is not None and len(matching) > 1):
-        found = "several" if matching else "none"
+        how_many = "several" if matching else "none"
         raise UsageError(
-            f"--provider {provider}: --prices {table} has {found} of that name"
+            f"--provider {provider}: --prices {table} has {how_many} of that name"
             f"\n  next: one of {', '.join(matching or every)}"
         )
     return "".join(([] if company is None else matching) + ([] if kind is None else [f":{kind}"]))

@@ -387,16 +387,13 @@ def _left_out(count: int, why: str, why_one: str) -> list[str]:
     return [f"{count:,} jobs are left out because {why}"] if count else []
 
 
-LEFT_OUT = "left out of replays (--include-running), not of today"
-
-
 def _running(count: int, included: bool) -> list[str]:
     if not count:
         return []
-    were, are, they, their = "were", "are", "they", "their"
-    if count == 1:
-        were, are, they, their = "was", "is", "it", "its"
-    done = f"replayed as if {they} had ended" if included else LEFT_OUT
+    plural, singular = ("were", "are", "they", "their"), ("was", "is", "it", "its")
+    were, are, they, their = singular if count == 1 else plural
+    done = "left out of replays (--include-running), not of today"
+    done = f"replayed as if {they} had ended" if included else done
     return [
         f"{counted(count, 'job')} {were} still running and {are} {done}: {their} recorded "
         "duration is a lower bound"

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import DAY_US, MICROS
 from gpuplan.analysis.base.time_zones import zone_named
 from gpuplan.analysis.base.words import length_words, listed
 from gpuplan.analysis.job_table.gpu_names import UNNAMED, same_gpu
-from gpuplan.analysis.prices.contracts import COMMITTED, Contracts, PaidPool
+from gpuplan.analysis.prices.contracts import COMMITTED, Contracts
 from gpuplan.analysis.trace.input_files import InputFile
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.bill_today import at_end, pools_usd_per_h, price_note
-from gpuplan.planner.money.book_types import shared_pool_notes, unused_pools
+from gpuplan.planner.money.book_types import shared_pool_notes, unused_pools, with_options
 from gpuplan.planner.money.commitment import CommitmentPlan
 from gpuplan.planner.money.commitment_book import CommitmentBook, check_names
 from gpuplan.planner.money.held_runs import months_of, months_without_dates
 from gpuplan.planner.money.price_book import Prices
-from gpuplan.planner.money.price_request import Price
+from gpuplan.planner.money.price_request import Price, PriceRequest
 from gpuplan.planner.money.price_times import price_time_notes
 from gpuplan.planner.money.renting_settings import RENTED
 from gpuplan.planner.requests.size import SizeRequest
@@ -149,10 +148,8 @@ def _is_priced(request: SizeRequest) -> bool:
 def read_prices(request: SizeRequest) -> Prices:
     """Return the prices of GPUs of a cluster: those given, or the usual one.
 
-    GPUs that ``--commit`` says are committed to today are in their book.
-
-    Raises:
-        UsageError: a file has commitments on the types of these too.
+    GPUs that ``--commit`` says are committed to today are in their book, in place of commitments of
+    a file on these types.
     """
     prices, commitment = request.prices, request.commitment
     if not _is_priced(request):
@@ -160,26 +157,18 @@ def read_prices(request: SizeRequest) -> Prices:
         prices = replace(prices, usd_per_gpu_h={"": usual}, option="assumed")
     elif commitment.in_force and not prices.is_given:
         prices = replace(prices, usd_per_gpu_h=commitment.on_demand, option="--on-demand")
-    time_zone = request.replay.jobs.log.time_zone
-    found = Prices.read(replace(prices, commit=commitment.in_force), time_zone)
-    if len(found.book.pools) > len(without(found.book, commitment.in_force).pools) + len(
-        commitment.in_force
-    ):
-        types = listed([*dict.fromkeys(pool.gpu_type for pool in commitment.in_force)], 4)
-        raise UsageError(
-            f"--commit: {found.book.option} has commitments on {types} too\n"
-            "  next: keep the GPUs committed today in one of the two"
-        )
-    return found
+    read = Prices.read(prices, request.replay.jobs.log.time_zone)
+    of_option = PriceRequest(commit=commitment.in_force, contracts=prices.contracts)
+    return replace(read, book=with_options(without_commitments(read.book, request), of_option))
 
 
-def without(book: Contracts, in_force: Sequence[PaidPool]) -> Contracts:
-    """Return a book without commitments on the types of these."""
+def without_commitments(book: Contracts, request: SizeRequest) -> Contracts:
+    """Return a book without commitments on the types of which ``--commit`` says today's GPUs."""
+    types = [price.gpu_type for price in request.commitment.commit if price.gpus is not None]
     pools = [
         pool
         for pool in book.pools
-        if pool.market != COMMITTED
-        or not any(same_gpu(pool.gpu_type, one.gpu_type) for one in in_force)
+        if pool.market != COMMITTED or not any(same_gpu(pool.gpu_type, name) for name in types)
     ]
     return replace(book, pools=tuple(pools))
 
@@ -201,7 +190,7 @@ def read_size_prices(request: SizeRequest, trace: Trace, pools: Sequence[JobPool
     book = CommitmentBook(
         prices=request.commitment.commit,
         on_demand=Prices.read(request.rented),
-        book=without(prices.book, request.commitment.in_force),
+        book=without_commitments(prices.book, request),
         end_us=prices.at_us + 1,
         gpu=request.prices.gpu,
         zone=zone_named(request.replay.jobs.log.time_zone),
