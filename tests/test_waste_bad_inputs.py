@@ -144,6 +144,15 @@ def test_series_that_tell_nothing(gpuplan, site, labels, options, problem, hint)
     assert problem in text and hint in text.partition("next: ")[2]
 
 
+def test_a_sample_too_large_for_our_unit_is_lost_and_counted(gpuplan, site):
+    path = series("s.json", of_node(metric=UTIL), of_node(metric="DCGM_FI_DEV_FB_USED"))
+    answer = json.loads((site / path).read_text())
+    answer["data"]["result"][1]["values"][5][1] = "1e308"
+    (site / path).write_text(json.dumps(answer))
+    text = told(gpuplan, log("log.txt", ""), "--metrics", path)
+    assert "samples that are no number or have no time: 1" in text
+
+
 def test_samples_that_are_no_pairs(gpuplan, site):
     path = series("s.json", of_node())
     answer = json.loads((site / path).read_text())

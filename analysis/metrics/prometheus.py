@@ -236,7 +236,9 @@ def _parse(piece: _Piece, samples: GpuSamples) -> None:
     begin = 0
     for (gpu, metric, factor), count in zip(piece.keys, counts, strict=True):
         part = slice(begin, begin + count)
-        samples.add(gpu, metric, time_s[part], values[part] * factor)
+        with np.errstate(over="ignore"):  # such a sample is lost and counted
+            in_our_unit = values[part] * factor
+        samples.add(gpu, metric, time_s[part], in_our_unit)
         begin += count
 
 
