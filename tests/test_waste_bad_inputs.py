@@ -144,6 +144,7 @@ def test_series_that_tell_nothing(gpuplan, site, labels, options, problem, hint)
     assert problem in text and hint in text.partition("next: ")[2]
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_sample_too_large_for_our_unit_is_lost_and_counted(gpuplan, site):
     path = series("s.json", of_node())
     answer = json.loads((site / path).read_text())
