@@ -293,6 +293,12 @@ def test_a_column_that_is_not_needed_may_have_any_name(tmp_path):
         load_speedup(str(path))
 
 
+@pytest.mark.timeout(60)  # where each of the names is looked for among all, it takes minutes
+def test_a_table_of_very_many_columns_is_read(tmp_path):
+    path = write(tmp_path, "job_class,num_gpus,throughput" + "," * 100_000, "a,1,10", "a,2,19")
+    assert load_speedup(str(path)).of("a").epochs[0].speedups == (1.0, 1.9)
+
+
 def test_a_missing_or_binary_table(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_speedup("nowhere.csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def text_cells(
         problem = f"is not a CSV table ({shortened(str(error).splitlines()[0], 200)})"
         raise InputError(path, problem, expected=expected, hint=hint) from error
     names = [name.strip() for name in raw.columns]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
     if twice is not None:
         problem = f"the column {shortened(twice, 40)!r} is there twice"
         raise InputError(path, problem, row=1, expected=expected, hint=hint)

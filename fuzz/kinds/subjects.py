@@ -267,6 +267,7 @@ SUBJECTS = {
     "Kubernetes": KUBERNETES_DUMPS,
 }  # fmt: skip
 VALUE = re.compile(rb"(?<== )[^\n#]+|(?<=[=|,])[^=|,\s]+")
+NUMBER = re.compile(rb"(?<![\w.])-?\d+(?:\.\d+)?(?![\w.])")
 JSON_VALUE = re.compile(rb'(?<=": )(?:"[^"]*"|[-\d.]+)|(?<=":)(?:"[^"]*"|[-\d.]+)')
 
 
@@ -291,6 +292,10 @@ def drafter(kind: str) -> Callable[[Random], Draft]:
             data = case.files[name]
             if name.endswith(".parquet"):
                 case.files[name], what = damage_parquet(data, rng)
+            elif rng.random() < 0.2 and (spans := list(NUMBER.finditer(data))):  # of lists too
+                span, value = rng.choice(spans), rng.choice(NUMBERS).encode()
+                case.files[name] = data[: span.start()] + value + data[span.end() :]
+                what = f"{span[0][:30]!r} -> {value[:30]!r}"
             elif rng.random() < 0.6 and (spans := list(_values_in(name).finditer(data))):
                 quoted = {".toml": 0.5, ".json": 0.7}.get(name[-5:], 0.05)
                 span, value = rng.choice(spans), _value(rng, subject.values, quoted)
