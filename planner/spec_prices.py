@@ -192,7 +192,8 @@ def cloud_price(
     for spec in specs:
         settings = spec.settings
         is_of_cloud = CLOUD in find_policy(spec.policy).settings
-        is_chosen = any(settings.get(name) for name in (CLOUD, CLOUD_PROVIDER, "usd_per_gpu_h"))
+        names = (CLOUD, CLOUD_PROVIDER, "usd_per_gpu_h")
+        is_chosen = any(settings.get(name) is not None for name in names)
         if not is_of_cloud or is_chosen:
             priced_specs.append(spec)
             continue

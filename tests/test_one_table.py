@@ -144,6 +144,7 @@ def test_a_policy_that_rents_has_the_cloud_of_the_provider_that_is_named(gpuplan
         (("--provider", "dear:spot"), 0.60),
         (("--provider", "dear", "--set", "conventional_provider=cheap"), 0.90),
         (("--provider", "dear", "--set", "conventional_usd_per_gpu_h=3"), 3.0),
+        (("--provider", "dear", "--set", "conventional_usd_per_gpu_h=0"), 0.0),
     ):
         line = ("simulate", path, "--policy", "serverful-only", "--prices", table, *words)
         code, out, err = gpuplan(*line, "--output-format", "json")
@@ -232,6 +233,11 @@ def test_commitments_of_today_are_in_the_bill_and_the_cluster_of_a_size(results,
         assert found["today"]["usd_per_month"] == pytest.approx(bill)
         assert found["points"][0]["usd_per_month"] == pytest.approx(8 * (1 + 1.35) * HOURS)
         assert found["commitment"]["today_gpus"] == 8
+    words = (*commit, "--owned", "A100=2")
+    found = results("size", path, "--gpus", 16, *words, "--on-demand", "A100=1.35")
+    bill = results("bill", path, *words, "--price", 1.35)["usd_per_month"]
+    assert found["today"]["usd_per_month"] == pytest.approx(bill, rel=1e-5)
+    assert found["points"][0]["usd_per_month"] == pytest.approx((8 + 6 * 1.35) * HOURS)
     book = tmp_path / "book.toml"
     book.write_text("[[commitment]]\ngpu_type = 'A100'\ngpus = 4\nusd_per_gpu_h = 0.9\n")
     for gpus in (8, 0):

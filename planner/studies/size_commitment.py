@@ -155,7 +155,7 @@ def read_prices(request: SizeRequest) -> Prices:
     if not _is_priced(request):
         usual = float(RENTED["conventional_usd_per_gpu_h"].default)
         prices = replace(prices, usd_per_gpu_h={"": usual}, option="assumed")
-    elif commitment.in_force and not prices.is_given:
+    elif commitment.in_force and commitment.on_demand and not prices.usd_per_gpu_h:
         prices = replace(prices, usd_per_gpu_h=commitment.on_demand, option="--on-demand")
     read = Prices.read(prices, request.replay.jobs.log.time_zone)
     of_option = PriceRequest(commit=commitment.in_force, contracts=prices.contracts)
