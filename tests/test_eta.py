@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.site.document import read_twin
 from gpuplan.analysis.site.log import read_site_log
 from gpuplan.analysis.site.squeue import is_squeue, read_queue
@@ -308,6 +308,17 @@ def test_the_queue_reads_the_same_from_squeue_as_text_as_json_and_from_sacct(tmp
         )
     assert states[0] == states[1] == states[2]
     assert len(states[0][0]) == len(states[0][1]) == 1
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "9" * 20, "1e300"])
+def test_a_number_of_a_queue_beyond_64_bits_is_not_known(tmp_path, number):
+    job = {"ident": "8", "user": "bob", "submit": AT - 300, "start": None, "limit": 7200,
+           "nodes": 1, "gpus": 2, "hosts": "", "now": AT}  # fmt: skip
+    written = squeue_json([job], AT)
+    assert str(AT - 300) in written
+    (tmp_path / "queue.json").write_text(written.replace(str(AT - 300), number))
+    with pytest.raises((InputError, UsageError)):
+        instant_of(read_queue(tmp_path / "queue.json"), None, None)
 
 
 def test_a_queue_shows_what_a_log_of_yesterday_cannot(tmp_path, site):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,8 @@ NO_LIMIT = ("NOT_SET", "PARTITION_LIMIT", "INVALID")
 """Time limits and run times that Slurm shows where it has none yet."""
 A_GPU = re.compile(r"(?:^|,)(?:gres/)?gpu(?::[a-z][\w.-]*)?(?:\([^)]*\))?(?=,|$)", re.IGNORECASE)
 """A GPU without a count: one."""
+MOST_NUMBER = 1 << 63
+"""Numbers of Slurm have 64 bits."""
 A_QUEUE = "the output of squeue, or of sacct with running and waiting jobs"
 
 Row = tuple[int | None, dict[str, str | None]]
@@ -373,7 +374,8 @@ def _number(value: Any) -> int | None:
         if not value.get("set", True) or value.get("infinite"):
             return None
         value = value.get("number")
-    return int(value) if isinstance(value, int | float) and isfinite(value) else None
+    is_number = isinstance(value, int | float) and -MOST_NUMBER < value < MOST_NUMBER
+    return int(value) if is_number else None
 
 
 def _clock(start: int | None, now: int | None) -> str:
