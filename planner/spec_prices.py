@@ -276,9 +276,7 @@ def own_price(
             if len(pools) < 2 and (gpu := spec.settings.get("gpu")) is not None:
                 hours = {str(gpu): 1.0}
             is_rented = _chooses_market(spec)
-            if not is_rented and len(hours) > 1:
-                prices.check(hours)
-            if not is_rented and prices.provider is not None:
+            if not is_rented and (len(hours) > 1 or prices.provider is not None):
                 prices.check(hours)
             if is_rented or prices.mean(hours) is None:
                 priced_specs.append(spec)

@@ -158,7 +158,7 @@ def test_a_provider_without_a_price_is_refused(gpuplan, tmp_path, table):
     words = ("simulate", path, "--policy", "fifo", "--cluster", 16)
     for more, said in (
         (("--provider", "dear"), "--provider: needs --prices FILE or builtin"),
-        (("--provider", "nobody", "--prices", table), "has none of that name next: one of cheap"),
+        (("--provider", "absent", "--prices", table), "has none of that name next: one of cheap"),
         (("--provider", "cheap:spot", "--prices", table), "no spot price of A100 at cheap"),
         (("--provider", "dear:often", "--prices", table), "a kind is one of"),
     ):
@@ -176,7 +176,7 @@ def test_a_provider_that_no_study_would_pay_is_refused_by_all(gpuplan, tmp_path,
         ("plan", path, "--commit", 0.45),
         ("pareto", path, "--where", "gpu_type = 'H100'"),
     ):
-        for provider, said in (("nobody", "none of that name"), ("cheap", "H100")):
+        for provider, said in (("absent", "none of that name"), ("cheap", "H100")):
             code, _, err = gpuplan(*words, "--prices", table, "--provider", provider)
             text = " ".join(err.split())
             assert code == 2 and said in text and f"{provider}" in text, (words, err)
@@ -370,7 +370,9 @@ def scenario_of(tmp_path, prices, study):
     return tmp_path / "scenario.toml"
 
 
-def test_a_provider_of_a_scenario_without_a_table_is_told(gpuplan, tmp_path, monkeypatch, table):
+def test_a_provider_of_a_scenario_without_a_table_is_a_warning(
+    gpuplan, tmp_path, monkeypatch, table
+):
     monkeypatch.chdir(tmp_path)
     log_of(tmp_path / "log.parquet", ["A100"])
     study = '[study.compare]\npolicy = ["fifo"]\ncluster = "16"'

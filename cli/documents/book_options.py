@@ -28,8 +28,8 @@ def usable(command: str, shared: Mapping[str, Any], options: Mapping[str, Any]) 
     """
     declared, usable_options = declaration_of(command), dict(shared)
     needs = NEEDS_TABLE if declared is None else declared.book_needs
+    left_out = {name for name, value in options.items() if value is False}
     for _ in needs:  # one may need another that is left out
-        left_out = {name for name, value in options.items() if value is False}
         names = (usable_options.keys() | options.keys()) - left_out
         usable_options = {
             name: value

@@ -245,8 +245,8 @@ class Prices:
         every = set(gpu_types)
         types = sorted(name for name in every if name is not None)
         unused: tuple[str, ...] = ()
-        if self.provider is not None and all(self._stated(self._named(name)) for name in every):
-            unused = (f"--provider {self.provider} has no effect: {self.option} gives all prices",)
+        if self.provider and every and all(self._stated(self._named(name)) for name in every):
+            unused = (f"--provider {self.provider} has no effect: all types have another price",)
         unmatched = [
             name
             for name in self.usd_per_gpu_h

@@ -392,8 +392,8 @@ def _running(count: int, included: bool) -> list[str]:
         return []
     plural, singular = ("were", "are", "they", "their"), ("was", "is", "it", "its")
     were, are, they, their = singular if count == 1 else plural
-    done = "left out of replays (--include-running), not of today"
-    done = f"replayed as if {they} had ended" if included else done
+    left_out = "left out of replays (--include-running), not of today"
+    done = f"replayed as if {they} had ended" if included else left_out
     return [
         f"{counted(count, 'job')} {were} still running and {are} {done}: {their} recorded "
         "duration is a lower bound"
