@@ -357,6 +357,8 @@ def _mixed(today: Today | None) -> str:
     if len(types) < 2:
         return ""
     total = sum(usage.gpu_h for usage in types)
+    if not total:
+        return ""
     first = f"{types[0].gpu_h / total:.0%} of the GPU-hours are on {types[0].gpu_type}"
     return f"{first}, {types[1].gpu_h / total:.0%} on {types[1].gpu_type}."
 

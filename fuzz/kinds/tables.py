@@ -120,10 +120,11 @@ def _damaged(table: Any, rng: Random) -> tuple[Any, str]:
     roll = rng.random()
     if roll < 0.7 and table.height:
         column = table[name]
-        row = rng.randrange(table.height)
         value = _value(column.dtype, rng)
         values = column.to_list()
         times = rng.choice((1, 1, 1, table.height))
+        whole = times == table.height and rng.random() < 0.5
+        row = 0 if whole else rng.randrange(table.height)
         values[row : row + times] = [value] * len(values[row : row + times])
         try:
             changed = pl.Series(name, values, dtype=column.dtype, strict=False)

@@ -161,7 +161,7 @@ def log_memory_gb(trace: Trace) -> float | None:
 
 
 def instances_of_trace(
-    trace: Trace, memory_gb: float, node_gpus: int
+    trace: Trace, memory_gb: float, nodes: int, node_gpus: int
 ) -> tuple[list[SharedInstance], tuple[str, ...]]:
     """Return the jobs of a trace as instances with request = limit = the share they hold.
 
@@ -170,6 +170,9 @@ def instances_of_trace(
 
     Returns:
         the instances in the order of their starts, and notes.
+
+    Raises:
+        InfeasibleError: a job holds more GPUs than the nodes have.
     """
     jobs = trace.jobs
     state = jobs["state"].cast(pl.String)
@@ -180,6 +183,12 @@ def instances_of_trace(
     running = (state == "running").fill_null(False).to_numpy()
     started = (gpus > 0) & (~np.isnan(length_s) | running)
     names = jobs["job_id"].fill_null("job").to_list()
+    widest = int(np.argmax(np.where(started, gpus, 0.0))) if started.any() else 0
+    if started.any() and math.ceil(gpus[widest]) > nodes * node_gpus:
+        raise InfeasibleError(
+            f"{names[widest]} held {counted(math.ceil(gpus[widest]), 'GPU')}, and the cluster has "
+            f"{counted(nodes * node_gpus, 'GPU')}\n  next: more GPUs, by --cluster or --gpus"
+        )
     instances = []
     for at in np.argsort(submit_s + wait_s, kind="stable"):
         if not started[at]:

@@ -72,7 +72,8 @@ def plan_notes(request: PurchaseRequest, proof: PlanProof, prices: Prices) -> li
         notes.append(f"{counted(jobs.left_out, 'job')} left out: they did not run, or held no GPU")
     running, running_h = jobs.still_running
     if running:
-        share = running_h * HOUR_S / float(jobs.gpu_s.sum())
+        whole_s = float(jobs.gpu_s.sum())
+        share = running_h * HOUR_S / whole_s if whole_s else 0.0
         notes.append(
             f"{counted(running, 'job')} still running: in the plan and in today's time with the "
             f"{running_h:,.0f} GPU-hours so far ({share:.1%} of all)"

@@ -143,7 +143,7 @@ def _place(request: ShareRequest, path: Path) -> ShareAnswer:
         memory_gb = log_memory_gb(trace)
         if memory_gb is not None and "memory_gb" not in request.values:
             settings = replace(settings, memory_gb=memory_gb)
-        instances, notes = instances_of_trace(trace, settings.memory_gb, node_gpus)
+        instances, notes = instances_of_trace(trace, settings.memory_gb, nodes, node_gpus)
         if not instances:
             raise InputError(path, "has no job that held GPUs", expected="at least one")
         is_known = any(instance.request < 1 for instance in instances)

@@ -1,0 +1,50 @@
+"""Traces that are all alike in one column: every study answers, or says why it cannot."""
+
+import polars as pl
+import pytest
+from support_traces import frame, write
+
+JOBS = frame(
+    [600.0 * i for i in range(12)],
+    queue_s=[10.0 * i for i in range(12)],
+    duration_s=[60.0 * (i + 1) ** 2 for i in range(12)],
+    num_gpus=[(1.0, 2.0, 0.5, 4.0)[i % 4] for i in range(12)],
+    gpu_type=[("A100-80GB", "L4")[i % 2] for i in range(12)],
+    user=[("ada", "bob")[i % 2] for i in range(12)],
+    state=[("completed", "running", "failed")[i % 3] for i in range(12)],
+)
+ALIKE = {
+    "no time": {"duration_s": 0.0},
+    "no time, no wait": {"duration_s": 0.0, "queue_s": 0.0},
+    "no GPU": {"num_gpus": 0.0},
+    "a trifle of time": {"duration_s": 1e-9},
+    "a century": {"duration_s": 3e9},
+    "many GPUs": {"num_gpus": 1e7},
+    "waits of a century": {"queue_s": 3e9},
+    "all running": {"state": "running"},
+    "no type": {"gpu_type": None},
+}
+PRICED = ("--on-demand", "1.29", "--commit", "0.9")
+STUDIES = (
+    ("characterize", "--full"),
+    ("waits", "--full"),
+    ("bill", "--price", "1.29", "--full"),
+    ("size", "--target", "p95_wait <= 1h", "--ci", "0"),
+    ("plan", *PRICED, "--full"),
+    ("plan", *PRICED, "--spot", "true", "--spot-price", "0.5", "--serverless", "2.1"),
+    ("pareto", "--no-replay"),
+    ("sweep", "--threshold", "60,600", "--resamples", "0"),
+    ("simulate", "--policy", "fifo"),
+    ("share",),
+)
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=" ".join)
+def test_a_trace_whose_jobs_are_alike_is_answered_or_refused(gpuplan, tmp_path, study):
+    for name, columns in ALIKE.items():
+        alike = JOBS.with_columns(
+            pl.lit(v).cast(JOBS.schema[c]).alias(c) for c, v in columns.items()
+        )
+        path = write(tmp_path / "t.parquet", alike)
+        code, _, err = gpuplan(study[0], path, *study[1:])
+        assert code in (0, 2, 3, 4), f"{name}: {err}"
