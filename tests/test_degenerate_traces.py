@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from support_traces import frame, write
+from support_traces import ORIGIN, frame, write
 
 JOBS = frame(
     [600.0 * i for i in range(12)],
@@ -16,6 +16,7 @@ JOBS = frame(
 ALIKE = {
     "no time": {"duration_s": 0.0},
     "no time, no wait": {"duration_s": 0.0, "queue_s": 0.0},
+    "one instant": {"duration_s": 0.0, "queue_s": 0.0, "submit_time": ORIGIN},
     "no GPU": {"num_gpus": 0.0},
     "a trifle of time": {"duration_s": 1e-9},
     "a century": {"duration_s": 3e9},
@@ -30,6 +31,7 @@ STUDIES = (
     ("waits", "--full"),
     ("bill", "--price", "1.29", "--full"),
     ("size", "--target", "p95_wait <= 1h", "--ci", "0"),
+    ("size", "--target", "p95_wait <= 1h", *PRICED),
     ("plan", *PRICED, "--full"),
     ("plan", *PRICED, "--spot", "true", "--spot-price", "0.5", "--serverless", "2.1"),
     ("pareto", "--no-replay"),
@@ -41,10 +43,10 @@ STUDIES = (
 
 @pytest.mark.parametrize("study", STUDIES, ids=" ".join)
 def test_a_trace_whose_jobs_are_alike_is_answered_or_refused(gpuplan, tmp_path, study):
-    for name, columns in ALIKE.items():
+    for about, columns in ALIKE.items():
         alike = JOBS.with_columns(
             pl.lit(v).cast(JOBS.schema[c]).alias(c) for c, v in columns.items()
         )
         path = write(tmp_path / "t.parquet", alike)
         code, _, err = gpuplan(study[0], path, *study[1:])
-        assert code in (0, 2, 3, 4), f"{name}: {err}"
+        assert code in (0, 2, 3, 4), f"{about}: {err}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.characterize.capacity import (
     PeakAboveNodes,
@@ -184,6 +184,8 @@ def _pool(
     assert seen is not None  # it has jobs to replay
     demand, length = None, window[1] - window[0]
     if terms.demand:
+        if length <= 0:
+            raise InputError(trace.path, "no time passes in it, so no commitment can be weighed")
         runs = grown.arrays().runs()
         start_us, end_us = runs.start_us - window[0], runs.end_us - window[0]
         demand = gpus_in_use(start_us, end_us, runs.gpus, length)
