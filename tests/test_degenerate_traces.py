@@ -1,5 +1,7 @@
 """Traces that are all alike in one column: every study answers, or says why it cannot."""
 
+from datetime import timedelta
+
 import polars as pl
 import pytest
 from support_traces import ORIGIN, frame, write
@@ -50,3 +52,11 @@ def test_a_trace_whose_jobs_are_alike_is_answered_or_refused(gpuplan, tmp_path, 
         path = write(tmp_path / "t.parquet", alike)
         code, _, err = gpuplan(study[0], path, *study[1:])
         assert code in (0, 2, 3, 4), f"{about}: {err}"
+
+
+def test_intervals_of_a_log_of_microseconds_are_not_drawn(gpuplan, tmp_path):
+    path = write(tmp_path / "t.parquet", JOBS.with_columns(submit_time=pl.Series(
+        [ORIGIN + timedelta(microseconds=i) for i in range(12)], dtype=JOBS.schema["submit_time"]
+    )))  # fmt: skip
+    code, _, err = gpuplan("characterize", path, "--ci", "90", "--full")
+    assert code == 0, err

@@ -47,9 +47,9 @@ def resampled_load(jobs: JobArrays, resamples: int, rng: np.random.Generator) ->
     blocks of cells. The peak of a resample is never above that of the trace.
     """
     until = int(jobs.submit_us[-1] - jobs.submit_us[0])
-    if until == 0 or not jobs.holding().any():
+    if until < LEAST_CELLS or not jobs.holding().any():  # cells are of a microsecond or more
         return _undefined(LOAD, resamples), 0
-    cells = min(max(-(-until // HOUR_US), LEAST_CELLS), most_hours(jobs.jobs), until)
+    cells = min(max(-(-until // HOUR_US), LEAST_CELLS), most_hours(jobs.jobs))
     edges = np.rint(np.arange(cells + 1) * (until / cells)).astype(np.int64)
     times, held, _ = held_over_time(jobs)
     at = np.union1d(times[times < until], edges[:-1])
