@@ -1,5 +1,6 @@
 """Traces that are all alike in one column: every study answers, or says why it cannot."""
 
+import json
 from datetime import timedelta
 
 import polars as pl
@@ -32,6 +33,7 @@ STUDIES = (
     ("characterize", "--full"),
     ("waits", "--full"),
     ("bill", "--price", "1.29", "--full"),
+    ("bill", "--price", "1.29", "--cluster", "8x8"),
     ("size", "--target", "p95_wait <= 1h", "--ci", "0"),
     ("size", "--target", "p95_wait <= 1h", *PRICED),
     ("plan", *PRICED, "--full"),
@@ -60,3 +62,20 @@ def test_intervals_of_a_log_of_microseconds_are_not_drawn(gpuplan, tmp_path):
     )))  # fmt: skip
     code, _, err = gpuplan("characterize", path, "--ci", "90", "--full")
     assert code == 0, err
+
+
+@pytest.mark.parametrize("gpus", [0.0, 1.0])
+def test_one_duration_is_drawn(gpuplan, tmp_path, gpus):
+    path = write(tmp_path / "t.parquet", frame([0], duration_s=[60.0], num_gpus=[gpus]))
+    code, _, err = gpuplan("characterize", path, "-q", "--plot", tmp_path / "p.svg")
+    assert (code, err) == (0, "")
+
+
+def test_a_cluster_is_billed_whose_jobs_took_no_time(gpuplan, tmp_path):
+    jobs = frame([0, 3600], duration_s=[0.0, 0.0], num_gpus=[1.0, 1.0])
+    path = write(tmp_path / "t.parquet", jobs)
+    code, out, _ = gpuplan(
+        "bill", path, "--price", "2", "--cluster", "8", "--output-format", "json"
+    )
+    assert code == 0
+    assert json.loads(out)["results"]["usd"] == 16.0

@@ -50,7 +50,7 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
     axes.plot(times, shares, color=COLOURS["blue"], label="jobs")
     _name(axes, times, shares, 0.62, "jobs", COLOURS["blue"], right=False)
     held = [p.share_gpu_hours for p in cdf if p.share_gpu_hours is not None]
-    if held:
+    if len(held) == len(cdf):  # not where no job held a GPU
         axes.plot(times, held, color=COLOURS["orange"], label="GPU time")
         _name(axes, times, held, 0.3, "GPU time", COLOURS["orange"], right=True)
     for share, at in ((0.5, duration.p50), (0.9, duration.p90)):

@@ -110,7 +110,8 @@ def cluster_of(
         }
     if pools is None:
         return {}
-    used = [name for name, peak in zip(gpu_types, peaks, strict=True) if peak > 0]
+    held = [name for name, peak in zip(gpu_types, peaks, strict=True) if peak > 0]
+    used = held or list(gpu_types)  # all of them where no job took time
     if len(pools) == 1 and pools[0][0] is None:
         gpus = pools[0][1]
         if len(used) > 1:
