@@ -1,4 +1,4 @@
-"""Traces that are all alike in one column: every study answers, or says why it cannot."""
+"""Odd traces, such as those alike in one column: studies answer, or say why they cannot."""
 
 import json
 from datetime import timedelta
@@ -6,6 +6,8 @@ from datetime import timedelta
 import polars as pl
 import pytest
 from support_traces import ORIGIN, frame, write
+
+from gpuplan.analysis.base.time_units import LAST_SUBMIT
 
 JOBS = frame(
     [600.0 * i for i in range(12)],
@@ -79,3 +81,54 @@ def test_a_cluster_is_billed_whose_jobs_took_no_time(gpuplan, tmp_path):
     )
     assert code == 0
     assert json.loads(out)["results"]["usd"] == 16.0
+
+
+def test_a_user_called_as_idle_gpus_are_keeps_a_row(gpuplan, tmp_path):
+    jobs = frame([0, 3600], duration_s=[3600.0] * 2, num_gpus=[1.0] * 2, user=["(idle)", "bob"])
+    path = write(tmp_path / "t.parquet", jobs)
+    words = ("--price", "2", "--cluster", "4", "--by", "user", "--output-format", "json")
+    results = json.loads(gpuplan("bill", path, *words)[1])["results"]
+    users = {row["name"]: row["usd"] for row in results["groups"]}
+    assert users == {"bob": 2.0, "(idle) in the log": 2.0, "(idle)": 12.0}
+
+
+def test_a_period_in_which_jobs_only_wait_has_no_size(gpuplan, tmp_path):
+    jobs = frame(
+        [0, 3600, 39600], duration_s=[3600.0] * 3, queue_s=[0.0, 0.0, 7200.0],
+        num_gpus=[1.0] * 3, gpu_type=["A100", "A100", "L4"],
+    )  # fmt: skip
+    path = write(tmp_path / "t.parquet", jobs)
+    words = ("--target", "p95_wait <= 1h", "--from", "2026-01-05", "--to", "2026-01-05T12:00:00")
+    assert gpuplan("size", path, *words)[0] == 0
+    for more in (("--where", "gpu_type = 'L4'"), ("--growth=-90%",)):
+        code, _, err = gpuplan("size", path, *words, *more)
+        assert code == 3
+        assert "no job holds a GPU of L4 in the period" in err
+
+
+def test_a_period_that_growth_stretches_past_the_calendar_is_refused(gpuplan, tmp_path):
+    path = write(tmp_path / "t.parquet", JOBS)
+    words = ("--target", "p95_wait <= 1h", "--from", "2026-01-01", "--to", "9799-01-01")
+    code, _, err = gpuplan("size", path, *words, "--growth=-99%")
+    assert code == 2
+    assert "--growth -99.0000%: so few jobs stretch the period past the year 9799" in err
+
+
+def test_a_commitment_that_ends_after_the_calendar_ends_with_it(gpuplan, tmp_path):
+    end = {"duration_s": 3155760000.0, "queue_s": 3155760000.0}
+    last = pl.lit(LAST_SUBMIT).cast(JOBS.schema["submit_time"])
+    jobs = JOBS.head(1).with_columns(submit_time=last, state=pl.lit("completed"), **end)
+    path, plan = write(tmp_path / "t.parquet", jobs), tmp_path / "p.toml"
+    words = ("--on-demand", "2", "--commit", "0.5:3y")
+    assert gpuplan("plan", path, *words, "-o", plan)[0] == 0
+    assert "until = 9999-12-31T23:59:59.999999Z" in plan.read_text()
+
+
+def test_a_hazard_next_to_none_is_none(gpuplan, tmp_path):
+    path = write(tmp_path / "t.parquet", JOBS)
+    words = (*PRICED, "--spot", "true", "--spot-price", "0.5", "--output-format", "json")
+    none, least = (
+        json.loads(gpuplan("plan", path, *words, "--spot-hazard", text)[1])["results"]
+        for text in ("0/12h", f"0.{'0' * 312}1/12h")
+    )
+    assert none["usd_per_month"] == least["usd_per_month"] > 0

@@ -225,3 +225,14 @@ def test_mistakes_are_refused(trace, functions, gpuplan, tmp_path):
     assert "bad.toml" in refused(3, "--services", f"A100={tmp_path / 'bad.toml'}", *load)
     assert "lend" in refused(2, "--lend", "-1")
     assert "lend" in refused(2, "--lend", "much")
+
+
+def test_services_of_a_type_that_the_log_has_only_at_its_end(gpuplan, tmp_path, functions):
+    trace = write_trace(
+        tmp_path / "late.parquet", [86400.0 * day for day in range(40)], [36000.0] * 40, [2.0] * 40,
+        gpu_type=["A100"] * 35 + ["L4"] * 5,
+    )  # fmt: skip
+    words = ("--services", f"L4={functions}", "--load", "poisson:60")
+    code, out, err = gpuplan("plan", trace, "--on-demand", "2", "--commit", "0.5", *words)
+    assert code == 0, err
+    assert "confirmed" in out

@@ -18,6 +18,8 @@ from gpuplan.analysis.prices.contracts import COMMITTED, OWNED
 from gpuplan.planner.money.ledger import Ledger, LedgerCell
 
 IDLE = "(idle)"
+NAMED_IDLE = "(idle) in the log"
+"""A label of jobs that is called as `IDLE`."""
 POOLS = (OWNED, COMMITTED)
 """The markets of GPUs that are paid for whether they are used or not."""
 NO_LABEL = "(none)"

@@ -21,7 +21,7 @@ from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.jobs import BY
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.trace.trace import Trace
-from gpuplan.planner.money.bill import NO_LABEL
+from gpuplan.planner.money.bill import IDLE, NAMED_IDLE, NO_LABEL
 from gpuplan.planner.money.ledger import HeldRuns
 
 MONTH_US = round(MONTH_H * HOUR_US)
@@ -126,7 +126,7 @@ def billed_runs(trace: Trace, by: tuple[str, ...]) -> BilledRuns:
         lacking = [UNNAMED if BY.get(name, name) == "gpu_type" else NO_LABEL for name in by]
         labels = tuple(
             (
-                names[0][pair[0]] or lacking[0],
+                NAMED_IDLE if names[0][pair[0]] == IDLE else names[0][pair[0]] or lacking[0],
                 names[1][pair[1]] or lacking[1] if len(pair) > 1 else "",
             )
             for pair in pairs.T.tolist()

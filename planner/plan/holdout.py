@@ -165,13 +165,14 @@ def hold_out(
     cut_s = part.begin_s
     before = int(np.searchsorted(columns.jobs.submit_s, cut_s, side="left"))
     jobs = columns.jobs.first(before)
+    types = set(jobs.gpu_type.unique())  # services of others begin with the later part
     fit = route_columns(
         jobs,
         columns.market_of,
         speedup=columns.speedup,
         settings=columns.settings,
         within_s=columns.within_s,
-        services=columns.services,
+        services={name: load for name, load in columns.services.items() if name in types},
         bins=bins_of(cut_s),
     )
     program = plan_program(fit, _limits(limits, target, fit.now_s))

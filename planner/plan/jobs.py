@@ -243,7 +243,7 @@ def jobs_of_trace(
         labelled_by=labelled_by,
         begin_us=int(submit_us[0]),
     )
-    if planned.window_s <= 0:
+    if round(planned.window_s * MICROS) <= 0:
         raise InputError(
             trace.path,
             "all jobs are submitted at once and take no time, so there are no GPUs to plan",

@@ -18,6 +18,7 @@ LEVERS = {
     "deferral": "--defer",
 }
 """Levers of a plan -> the option that gives each."""
+NEVER_PER_S = 1e-100
 HAZARD = re.compile(r"\s*(?P<losses>\d+\.?\d*|\.\d+)\s*/\s*(?P<time>\S+)\s*")
 
 
@@ -35,7 +36,8 @@ def parse_hazard(text: str, flag: str = "--spot-hazard") -> float:
     time_s = parse_duration(match["time"], flag)
     if time_s <= 0:
         raise UsageError(f"{flag} {text!r}: the time must be above 0")
-    return float(match["losses"]) / time_s
+    losses_per_s = float(match["losses"]) / time_s
+    return losses_per_s if losses_per_s > NEVER_PER_S else 0.0
 
 
 def parse_deferral(text: str, flag: str = "--defer") -> tuple[str, float]:

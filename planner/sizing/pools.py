@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.errors import InputError, UsageError
+from gpuplan.analysis.base.time_units import LAST_SUBMIT
 from gpuplan.analysis.base.words import listed
 from gpuplan.analysis.characterize.capacity import (
     PeakAboveNodes,
@@ -20,6 +21,7 @@ from gpuplan.analysis.characterize.today import Today, today
 from gpuplan.analysis.history.jobs import PeriodUs
 from gpuplan.analysis.job_table.gpu_names import UNNAMED
 from gpuplan.analysis.job_table.sampling import scale_arrivals
+from gpuplan.analysis.job_table.schema import LAST_INSTANT_US
 from gpuplan.analysis.trace.trace import Trace
 from gpuplan.planner.money.gpus_in_use import GpusInUse, gpus_in_use
 from gpuplan.planner.runs.cluster_setting import match_pools
@@ -101,7 +103,7 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
         terms: how.
 
     Raises:
-        InputError: no job can be replayed.
+        InputError: no job can be replayed, or none holds GPUs in the period.
         UsageError: a cluster without one of the types.
     """
     if terms.gpu is not None:
@@ -120,8 +122,7 @@ def pools_of(trace: Trace, terms: PoolTerms) -> tuple[tuple[JobPool, ...], Today
         shape = _shape_of(kind, terms.shape, kinds)
         pool = _pool(trace, grown, window, kind, terms, shape)
         return (replace(pool, impossible=peaks.get(kind or "")),), pool.seen
-    every = today(trace)
-    assert every is not None  # it has jobs of two types that hold GPUs
+    every = _seen(trace)
     usage = {held.gpu_type: held for held in every.gpu_types}
     pools = []
     for kind in kinds:
@@ -158,6 +159,11 @@ def _grown(trace: Trace, growth: float) -> Trace:
     if period is not None:
         first = int(trace.jobs["submit_time"].dt.epoch("us")[0])
         begin, end = (first + round((edge - first) * factor) for edge in period)
+        if end > LAST_INSTANT_US:
+            raise UsageError(
+                f"--growth {growth:.4%}: so few jobs stretch the period past the year "
+                f"{LAST_SUBMIT.year}\n  next: an earlier --to"
+            )
         period = begin, end
     return replace(trace, jobs=scale_arrivals(trace.jobs, factor), period=period)
 
@@ -170,7 +176,7 @@ def _pool(
     terms: PoolTerms,
     shape: GpuPool | None,
 ) -> JobPool:
-    seen = today(trace)
+    seen = _seen(trace)
     deadlines, _ = np.random.default_rng(terms.seed).spawn(2)  # as every replay draws them
     jobs = jobs_of(
         grown if terms.replays else replace(grown, period=None),
@@ -181,7 +187,6 @@ def _pool(
         window_us=window,
         by=terms.by,
     )
-    assert seen is not None  # it has jobs to replay
     demand, length = None, window[1] - window[0]
     if terms.demand:
         if length <= 0:
@@ -196,6 +201,19 @@ def _pool(
     if size is not None and seen.usage.peak_gpus > size:
         above = time_above(trace, np.ones(trace.jobs.height, np.bool_), size)
     return JobPool(kind, jobs, length, demand, window[0], seen, shape, above)
+
+
+def _seen(trace: Trace) -> Today:
+    """Return what the log shows. Raises `InputError` where no job holds a GPU in the period."""
+    seen = today(trace)
+    if seen is None:
+        kinds = trace.jobs["gpu_type"].drop_nulls().unique().to_list()
+        what = (
+            f"no job holds {f'a GPU of {kinds[0]}' if len(kinds) == 1 else 'a GPU'} in the period"
+        )
+        hint = "choose another period with --from and --to, or fewer types with --where"
+        raise InputError(trace.path, what, hint=hint)
+    return seen
 
 
 def _shape_of(

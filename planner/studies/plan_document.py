@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,8 @@ def months_later(time: datetime, months: int) -> datetime:
     """Return the same day some months later; the last day of a month that is shorter."""
     month = time.month - 1 + months
     year, month = time.year + month // MONTHS_A_YEAR, month % MONTHS_A_YEAR + 1
+    if year > MAXYEAR:
+        return datetime.max.replace(tzinfo=time.tzinfo)
     for day in range(time.day, 0, -1):
         try:
             return time.replace(year=year, month=month, day=day)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpuplan.analysis.base.errors import InfeasibleError, UsageError
+from gpuplan.analysis.base.errors import InfeasibleError, InputError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import HOUR_S
 from gpuplan.analysis.base.words import listed
@@ -139,7 +139,8 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     jobs = in_site_zone(request.replay.jobs, request.replay.trace, calibration, request.twin)
     trace = read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS))
     seen, prices = today(trace), at_end(trace, prices)
-    assert seen is not None  # the log has GPU jobs that started
+    if seen is None:
+        raise InputError(request.replay.trace, "no job holds a GPU in what is chosen of it")
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config, targets = level_config(full, calibration.level), request.targets()
     _check_groups(targets, work)
