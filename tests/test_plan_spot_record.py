@@ -47,6 +47,12 @@ def test_a_record_of_other_dates_repeats_from_the_first_submission():
     assert "aws A100 z" in record.text and "67% of the time, lost 1 time" in record.text
 
 
+def test_a_record_far_too_short_for_the_log_is_refused():
+    table = book(counts(1, 1, 0, begin=-100))
+    with pytest.raises(InputError, match=r"availability of 3 h, .* repeat 1,000,000,000 times"):
+        spot_record(table, "", BEGIN_US, 4 * HOUR, 3e9 * HOUR)
+
+
 def test_stretches_that_touch_are_one():
     assert joined([(5, 6), (0, 2), (2, 3), (1, 2)]) == ((0.0, 3.0), (5.0, 6.0))
 

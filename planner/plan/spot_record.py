@@ -10,7 +10,7 @@ import numpy as np
 
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import DAY_S, MICROS
-from gpuplan.analysis.base.words import counted, listed
+from gpuplan.analysis.base.words import counted, length_words, listed
 from gpuplan.analysis.prices.price_table import PriceTable
 from gpuplan.analysis.prices.supply import AvailabilitySteps, availability_steps
 from gpuplan.analysis.trace.input_files import InputFile
@@ -18,6 +18,8 @@ from gpuplan.simkit.arrays import BoolArray, FloatArray
 
 SPOT_KIND = "spot"
 NAMED = 6
+MOST_SPELLS = 1_000_000
+"""Stretches without spot GPUs, a record repeated as often as the log needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,14 @@ def _of_steps(
         end_s = np.cumsum(lasting_s)
         gone_s = _unavailable(end_s - lasting_s, end_s, is_available)
         rounds = ceil(until_s / known_s)
+        if rounds * len(gone_s) > MOST_SPELLS:
+            length = length_words(known_s)
+            raise InputError(
+                file.path,
+                f"has the availability of {length}, which would repeat {rounds:,} times",
+                expected=f"at least {length_words(until_s * len(gone_s) / MOST_SPELLS)}",
+                hint="a longer record, or none: losses are then drawn (--spot-hazard)",
+            )
         gone_s = np.concatenate([gone_s + number * known_s for number in range(rounds)])
     else:
         begin_s, end_s = ((us - begin_us) / MICROS for us in (steps.start_us, steps.end_us))
