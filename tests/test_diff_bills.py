@@ -98,6 +98,7 @@ def months(gpuplan, log, *words):
         (lambda results: results.update(uses=[1]), "at `$.uses[0]`"),
         (lambda results: results["uses"][0].update(usd=1e300), "a use of over 1e+15 dollars"),
         (lambda results: results.update(window_s=0), "at `$.window_s`"),
+        (lambda results: results.update(window_s=1e-310), "at `$.window_s`"),
     ],
 )
 def test_a_bill_that_is_not_as_it_was_written_is_refused(gpuplan, log, change, said):

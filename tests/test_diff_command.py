@@ -43,6 +43,7 @@ def files(tmp_path):
         ('{"a": NaN}', "NaN is not a number of JSON"),
         ('{"a": 1e999}', "1e999 is not a number of JSON, or is too large"),
         (f'{{"a": {"9" * 400}}}', "is not a number of JSON, or is too large"),
+        (f'{{"a": {17 * 10**307}}}', "is not a number of JSON, or is too large"),
         ("[" * 100_000, "is not JSON output of gpuplan"),
         ("[" * 60 + "]" * 60, "it is more than 50 levels deep"),
         (r'{"a": "\ud800"}', "it has half of a surrogate pair"),

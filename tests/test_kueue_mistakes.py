@@ -1,5 +1,7 @@
 """Dumps and settings of Kueue that cannot be used: what was found, and what to do."""
 
+import json
+
 import pytest
 from support_kueue import cluster_queue, cohort, local_queue, workload, write_list
 
@@ -186,3 +188,15 @@ def test_a_byte_that_is_no_text_is_told_with_its_object(tmp_path, name):
         read_kueue_log(path)
     with pytest.raises(InputError, match=r"Queue \S+: found a byte 0x93"):
         read_quota_site(path)
+
+
+def test_a_queue_without_flavors_has_no_quota_to_change(gpuplan, tmp_path):
+    path = dump(tmp_path, lambda made: None)
+    document = json.loads(path.read_text())
+    empty = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue"}
+    spec = {"resourceGroups": [{"coveredResources": []}]}
+    document["items"].append({**empty, "metadata": {"name": "empty"}, "spec": spec})
+    path.write_text(json.dumps(document))
+    code, _, err = gpuplan("whatif", path, "--set", "clusterqueue.empty.nominalQuota=16")
+    assert code == 2
+    assert "clusterqueue empty: it has no quota of GPUs" in err

@@ -414,3 +414,13 @@ def test_jobs_that_are_as_recorded_say_nothing_for_the_rules_of_a_site(monkeypat
     contradicted = verdict(4)
     assert contradicted.verdict == "contradicts"
     assert (contradicted.jobs, contradicted.replayed_mean_wait_s) == (50, 8 * hour)
+
+
+def test_a_site_whose_jobs_are_all_in_the_warm_up_has_no_size(gpuplan, twin, tmp_path):
+    text = twin.read_text().replace("[calibration]\n", "[calibration]\nwarmup_s = 999999999\n", 1)
+    (tmp_path / "twin.toml").write_text(text)
+    words = (LOG, "--twin", tmp_path / "twin.toml", "--price", "2", "--target", "p95_wait <= 1h")
+    err = sized(gpuplan, *words, code=3)
+    assert "has no job whose wait can be judged" in err and "a shorter warmup_s" in err
+    picture = ("--add-nodes", "h100=1", "--plot", tmp_path / "p.svg")
+    assert gpuplan("whatif", *words[:3], *picture)[0] == 0

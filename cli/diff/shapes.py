@@ -17,7 +17,7 @@ MOST = 1e15
 """Dollars and GPU-hours above which a number is none of a bill."""
 FIRST_YEAR = 2
 Amount = Annotated[float, Meta(ge=-MOST, le=MOST)]
-Hours = Annotated[float, Meta(gt=0, le=MOST)]
+Hours = Annotated[float, Meta(ge=1e-10, le=MOST)]  # a microsecond or more
 
 
 class _Month(Struct):

@@ -38,7 +38,7 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
         write_reason(axes, "no durations recorded" if not cdf else "every duration is zero")
         return
     times = [point.duration_s for point in cdf]
-    low, high = (times[0], times[-1]) if times[0] < times[-1] else (times[0] / 10, times[0] * 10)
+    low, high = log_ends(times[0], times[-1])
     if len(cdf) == 1:  # one step needs an end on either side
         cdf = [CdfPoint(low, 0, 0), CdfPoint(times[0], 0, 0), *cdf, CdfPoint(high, 1, 1)]
         times = [point.duration_s for point in cdf]
@@ -67,6 +67,11 @@ def draw_cdf(axes: Axes, cdf: Sequence[CdfPoint], duration: Spread) -> None:
             fontsize=9,
             color=INK,
         )
+
+
+def log_ends(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis; wider apart where they are the same to a billionth."""
+    return (low, high) if high > low * (1 + 1e-9) else (low / 10, high * 10)
 
 
 def write_reason(axes: Axes, why: str) -> None:
@@ -151,9 +156,7 @@ def _panel(axes: Axes, title: str, label: str, curves: list[Curve]) -> None:
     if not drawn:
         write_reason(axes, "no durations recorded")
         return
-    low, high = min(c[1][0] for c in drawn), max(c[1][-1] for c in drawn)
-    if low == high:
-        low, high = low / 10, high * 10
+    low, high = log_ends(min(c[1][0] for c in drawn), max(c[1][-1] for c in drawn))
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     tick_durations(axes, low, high)

@@ -17,7 +17,7 @@ from gpuplan.cli.figures.frontier_scene import At, Scene, scene_of, texts_of
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import BASELINES, OF_A_PACKAGE
 from gpuplan.cli.figures.style import COLOURS, INK, PAPER, SOFT, light_grid, new_figure, on_paper
-from gpuplan.cli.figures.time_axis import time_axis
+from gpuplan.cli.figures.time_axis import keep_dates, time_axis
 from gpuplan.cli.formats.units import show_duration
 from gpuplan.planner.frontier.model.exact import Frontier
 
@@ -170,6 +170,7 @@ def _rented(axes: Axes, scene: Scene) -> None:
     axes.step(at, mean, where="post", color=COLOURS["blue"], linewidth=1.0, label="mean")
     axes.set_ylim(0)
     axes.margins(x=0.01)
+    keep_dates(axes)
     axes.set_ylabel(scene.timeline_unit)
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda gpus, _: f"{gpus:,.0f}"))

@@ -16,7 +16,7 @@ from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 from numpy.lib.stride_tricks import sliding_window_view
 
 from gpuplan.analysis.base.plain import plain
-from gpuplan.cli.figures.cdf import tick_durations, write_reason
+from gpuplan.cli.figures.cdf import log_ends, tick_durations, write_reason
 from gpuplan.cli.figures.labels import place_labels
 from gpuplan.cli.figures.palette import KINDS, Look, look_of
 from gpuplan.cli.figures.style import (
@@ -87,7 +87,7 @@ def _completion(axes: Axes, comparison: PolicyComparison, looks: list[Look]) -> 
     if not np.isfinite(least):
         write_reason(axes, "every job is done at once")
         return
-    low, high = (least, most) if least < most else (least / 10, most * 10)
+    low, high = log_ends(least, most)
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     tick_durations(axes, low, high)

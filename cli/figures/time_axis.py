@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-DAY_S = 86_400
+DAY_S, HOUR_S = 86_400, 3_600
 LONG_H = 96.0
 """Longer times are counted in days."""
 LAST_YEAR = 9999
@@ -22,8 +22,12 @@ def date_number(instant: datetime) -> float:
 
 
 def drawable(first: datetime | None, lasting_s: float) -> datetime | None:
-    """Return the beginning of a time axis if all of it has dates that can be written."""
-    if first is None:
+    """Return the beginning of a time axis of dates.
+
+    None without a calendar, where a date cannot be written, and below a second: the numbers of
+    dates have steps of microseconds.
+    """
+    if first is None or lasting_s < 1:
         return None
     end = date_number(datetime(LAST_YEAR, 12, 31, tzinfo=UTC))
     return first if date_number(first) + lasting_s / DAY_S < end else None
@@ -41,6 +45,15 @@ def date_ticks(axes: Axes, *, has_offset: bool = True) -> None:
     axes.xaxis.set_major_formatter(formatter)
 
 
+def keep_dates(axes: Axes) -> None:
+    """Cut a margin of the horizontal axis that no date can name."""
+    days = datetime(1, 1, 1, tzinfo=UTC), datetime(LAST_YEAR, 12, 31, tzinfo=UTC)
+    least, most = (date_number(day) for day in days)
+    low, high = axes.get_xlim()
+    if low < least or high > most:
+        axes.set_xlim(max(low, least), min(high, most))
+
+
 def name_dates(axes: Axes, first: datetime, last: datetime, form: str) -> None:
     """Name the horizontal axis by its first and its last date."""
     ends = dict.fromkeys(date.strftime(form) for date in (first, last))
@@ -48,7 +61,11 @@ def name_dates(axes: Axes, first: datetime, last: datetime, form: str) -> None:
 
 
 def show_dates(axes: Axes, zone: str = "UTC") -> None:
-    """Mark the horizontal axis, whose values are those of `date_number`, with dates of a zone."""
+    """Mark the horizontal axis, whose values are those of `date_number`, with dates of a zone.
+
+    What is drawn is on it already.
+    """
+    keep_dates(axes)
     date_ticks(axes)
     axes.set_xlabel(f"date ({zone})")
 
@@ -58,6 +75,7 @@ def time_axis(axes: Axes, hours: Sequence[float], first: datetime | None) -> lis
 
     Without a ``first`` the log has no calendar.
     """
+    first = drawable(first, hours[-1] * HOUR_S)
     if first is None:
         unit, per = ("days", 24.0) if hours[-1] > LONG_H else ("hours", 1.0)
         axes.set_xlabel(f"{unit} after the first submission")

@@ -82,7 +82,7 @@ def draw_whatif(effects: WhatIfResults) -> Figure:
             )  # fmt: skip
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
-        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
         axes.set_xlabel(f"change of the {measure} of waits, h")
     figure.axes[1].tick_params(labelleft=False)
     figure.axes[0].set_title(f"Effect by {effects.by}, with its error")

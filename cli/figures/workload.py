@@ -13,7 +13,7 @@ from msgspec import UnsetType
 from gpuplan.analysis.characterize import Characterization
 from gpuplan.analysis.characterize.gpu_time import GpuTime
 from gpuplan.analysis.characterize.load import Load
-from gpuplan.cli.figures.cdf import draw_cdf, tick_durations, write_reason
+from gpuplan.cli.figures.cdf import draw_cdf, log_ends, tick_durations, write_reason
 from gpuplan.cli.figures.style import COLOURS, INK, SOFT, new_figure, on_paper, styled
 from gpuplan.cli.figures.time_axis import DAY_S, date_number, drawable, show_dates
 from gpuplan.cli.formats.model_names import model_name
@@ -36,7 +36,7 @@ def draw_fits(axes: Axes, fits: Fits) -> None:
     seen = fits.survival > 0  # no job is above the longest
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_xlim(x[0], x[-1])
+    axes.set_xlim(*log_ends(x[0], x[-1]))
     axes.set_ylim(0.5 / fits.values, 1.5)
     tick_durations(axes, x[0], x[-1])
     axes.yaxis.set_minor_locator(NullLocator())

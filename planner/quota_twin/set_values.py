@@ -119,8 +119,8 @@ def _quota_of(
     rows = [
         (kind["name"], resource["name"], resource)
         for group in spec.get("resourceGroups", ())
-        for kind in group["flavors"]
-        for resource in kind["resources"]
+        for kind in group.get("flavors", ())
+        for resource in kind.get("resources", ())
     ]
     meant: list[tuple[str, str, dict[str, Any]]] = [
         row for row in rows
@@ -142,6 +142,7 @@ def _quota_of(
     if meant:
         choices = [row[0] for row in meant]
     what = f"no quota of {flavor}" if flavor and not meant else "several flavors have GPUs"
+    what = what if choices else "it has no quota of GPUs"
     key = text.partition("=")[0].removesuffix(f".{flavor}") if flavor else text.partition("=")[0]
     raise UsageError(
         f"--set {text}: {table} {name}: {what}{perhaps(flavor, choices) if flavor else ''}; "

@@ -153,6 +153,12 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     by = request.replay.by[0] if request.replay.by else ""
     held, chance = held_jobs(work), Chance.of(work, patience_of(work))
     today_wait = today_waits(site, config, work, chance, request.engine)
+    if not ((work.scored & (today_wait >= 0)) | held).any():
+        raise InputError(
+            log.path,
+            "has no job whose wait can be judged: each is excluded, in the warm-up or never starts",
+            hint="a longer log, or settings with a shorter warmup_s",
+        )
     terms = [
         SiteTerms(site, config, work, nodes, targets, resampling, by, held, chance, today_wait)
         for nodes in types
