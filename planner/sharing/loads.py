@@ -228,6 +228,7 @@ class Loads:
                 if not are_rates and self.multiplier == 1:
                     arrivals = values
                 else:
+                    values = values if are_rates else values[values < math.ceil(horizon_s)]
                     rates = values if are_rates else np.bincount(values.astype(np.int64))
                     arrivals = even_arrivals(np.asarray(rates, np.float64), self.multiplier)
         except ValueError as error:
