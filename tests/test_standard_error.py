@@ -1,6 +1,7 @@
 """What a library writes about its failures stays off the terminal; everything else gets there."""
 
 import os
+from threading import Barrier, Event, Thread
 
 import polars as pl
 import pytest
@@ -23,6 +24,26 @@ def test_what_is_held_back_is_dropped_with_the_error_alone(capfd):
         os.write(2, b"before it\n")
         raise ValueError("other")
     assert capfd.readouterr().err == "before it\n"
+    assert terminal() == 2
+
+
+def test_blocks_of_two_threads_that_overlap_let_it_go_after_the_last(capfd):
+    begun, first_ended = Barrier(2), Event()
+
+    def other():
+        with silent_on(KeyError):
+            begun.wait()
+            os.write(2, b"of the other\n")
+            first_ended.wait()
+
+    thread = Thread(target=other)
+    thread.start()
+    with silent_on(KeyError):  # begins or ends within the other
+        begun.wait()
+    first_ended.set()
+    thread.join()
+    os.write(2, b"after both\n")
+    assert capfd.readouterr().err == "of the other\nafter both\n"
     assert terminal() == 2
 
 

@@ -10,42 +10,73 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 
 STDERR = 2
-_aside: list[int] = []
+
+
+class _HeldBack:
+    """Standard error while blocks hold it back; those of several threads share one file."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.blocks = 0
+        self.drop = False
+        self.terminal = self.file = -1
+
+    def begin(self) -> bool:
+        """Hold it back, with the blocks that do; return whether that was possible."""
+        with self.lock:
+            if not self.blocks:
+                try:
+                    self.terminal, self.file = os.dup(STDERR), _new_file()
+                except OSError:  # it is closed, or there is no room
+                    return False
+                os.dup2(self.file, STDERR)
+            self.blocks += 1
+            return True
+
+    def end(self, *, drop: bool) -> None:
+        """Let it go after the last block; write what it was given, unless an error drops it."""
+        with self.lock:
+            self.drop |= drop
+            self.blocks -= 1
+            if self.blocks:
+                return
+            os.dup2(self.terminal, STDERR)
+            os.close(self.terminal)
+            if not self.drop and (size := os.fstat(self.file).st_size):
+                os.write(STDERR, os.pread(self.file, size, 0))
+            os.close(self.file)
+            self.drop = False
+
+
+_held_back = _HeldBack()
 
 
 @contextmanager
 def silent_on(*errors: type[BaseException]) -> Iterator[None]:
     """Hold back what is written to standard error, and drop it where one of the errors is raised.
 
-    Otherwise it is written when the block ends. Where it cannot be held back, it is not.
+    Otherwise it is written when the last block that holds it back ends. Where it cannot be held
+    back, it is not.
     """
-    try:
-        terminal, held = os.dup(STDERR), _new_file()
-    except OSError:  # it is closed, or there is no room
+    if not _held_back.begin():
         yield
         return
-    _aside.append(terminal)
     drop = False
     try:
-        os.dup2(held, STDERR)
         yield
     except errors:
         drop = True
         raise
     finally:
-        os.dup2(terminal, STDERR)
-        _aside.remove(terminal)
-        os.close(terminal)
-        if not drop and (size := os.fstat(held).st_size):
-            os.write(STDERR, os.pread(held, size, 0))
-        os.close(held)
+        _held_back.end(drop=drop)
 
 
 def terminal() -> int:
     """Return the descriptor of standard error, also while it is held back."""
-    return _aside[0] if _aside else STDERR
+    return _held_back.terminal if _held_back.blocks else STDERR
 
 
 def _new_file() -> int:
