@@ -107,3 +107,8 @@ def _has_text(dtype: pl.DataType) -> bool:
 
 def _is_words(dtype: pl.DataType) -> bool:
     return dtype == pl.String() or isinstance(dtype, pl.Categorical | pl.Enum)
+
+
+def no_pattern(name: str) -> str:
+    """Return a column name that polars does not take for several, as ``*`` and ``^...$``."""
+    return f" {name}" if name == "*" or (name[:1] == "^" and name[-1:] == "$") else name

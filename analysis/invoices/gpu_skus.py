@@ -208,13 +208,17 @@ def _in_sku(sku: str | None, types: Iterable[str]) -> tuple[str | None, int]:
     return name, int(times[1]) if times else 1
 
 
+MOST_PARTS = 8
+"""Parts of a name that a GPU type may be spelled in."""
+
+
 def _in_name(name: str | None, types: Iterable[str]) -> str | None:
     """Return the longest type that whole parts of a name spell: ``pool-a100-80gb-3``."""
     parts = [part for part in re.split(r"[^a-z0-9]+", (name or "").lower()) if part]
     spelled = {
         "".join(parts[first:last])
         for first in range(len(parts))
-        for last in range(first + 1, len(parts) + 1)
+        for last in range(first + 1, min(first + MOST_PARTS, len(parts)) + 1)
         if not parts[first].isdigit() and not FAMILY.fullmatch(parts[first])
     }
     fitting = [gpu_type for gpu_type in (*types, *_catalog_types()) if _plain(gpu_type) in spelled]

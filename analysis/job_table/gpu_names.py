@@ -98,6 +98,13 @@ def same_gpu(wanted: str, offered: str) -> bool:
     )
 
 
+def _kind(name: str) -> str:
+    """Return what GPUs that can be the same share: the model, else the name."""
+    written = gpu_name(name)
+    match = _model_and_memory(written)
+    return written if match is None else match[0]
+
+
 def match_types(
     names: Iterable[str],
     log_types: Iterable[str | None],
@@ -122,12 +129,15 @@ def match_types(
         UsageError: several names may mean a type; or, with ``one_type_each``, a name means several
             types.
     """
-    distinct = [name for name in dict.fromkeys(names) if name]
+    distinct = dict.fromkeys(name for name in names if name)
+    alike: dict[str, list[str]] = {}
+    for name in distinct:
+        alike.setdefault(_kind(name), []).append(name)
     name_of: dict[str | None, str | None] = {}
     for log_type in dict.fromkeys(log_types):
-        meant = [name for name in distinct if name == log_type]
+        meant = [log_type] if log_type in distinct else []
         if log_type is not None and not meant:
-            same_types = [name for name in distinct if same_gpu(name, log_type)]
+            same_types = [n for n in alike.get(_kind(log_type), ()) if same_gpu(n, log_type)]
             meant = [
                 name for name in same_types if gpu_name(name) == gpu_name(log_type)
             ] or same_types
@@ -137,8 +147,11 @@ def match_types(
                 f"  next: name {log_type} itself"
             )
         name_of[log_type] = meant[0] if meant else None
+    means_of: dict[str | None, list[str]] = {}
+    for log_type, means_it in name_of.items():
+        means_of.setdefault(means_it, []).append(str(log_type))
     for name in distinct if one_type_each else ():
-        means = [str(log_type) for log_type, meant in name_of.items() if meant == name]
+        means = means_of.get(name, [])
         if len(means) > 1:
             raise UsageError(
                 f"{option}: {name} is {' and '.join(means)} in the log\n  next: name each of them"

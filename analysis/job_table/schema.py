@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import polars as pl
 
 from gpuplan.analysis.base.time_units import LAST_SUBMIT, MICROS
@@ -182,6 +183,7 @@ class SourceFile:
     sha256: str
 
 
+Stored = TypeVar("Stored")
 SYNTHETIC = "synthetic"
 """Source format of the traces of ``gpuplan synth``."""
 
@@ -221,16 +223,24 @@ class Provenance:
 
     @classmethod
     def from_json(cls, text: str) -> Provenance:
-        """Read the stored form. Raises ValueError if it is malformed."""
-        fields = stored_fields(text)
-        fields["sources"] = tuple(SourceFile(**source) for source in fields.get("sources", ()))
-        fields["notes"] = tuple(fields.get("notes", ()))
-        return cls(**fields)
+        """Read the stored form. Raises ValueError or TypeError if it is malformed."""
+        return stored_as(cls, text)
+
+
+def stored_as(cls: type[Stored], text: str) -> Stored:
+    """Return a stored provenance. Raises ValueError if it is malformed."""
+    try:
+        return msgspec.convert(stored_fields(text), cls)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
 
 
 def stored_fields(text: str) -> dict[str, Any]:
     """Return the fields of a stored provenance. Raises ValueError if it is not a JSON object."""
-    fields = json.loads(text)
+    try:
+        fields = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if not isinstance(fields, dict):
         raise ValueError(f"provenance must be a JSON object, got {type(fields).__name__}")
     return fields

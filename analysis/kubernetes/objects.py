@@ -303,12 +303,12 @@ def _lenient(view: memoryview) -> tuple[memoryview, int] | None:
     if len(view) > MOST_LENIENT:
         return None
     try:
-        text = view.tobytes().decode("utf-8", "replace")
+        text = view.tobytes().decode("utf-8", "surrogateescape")
         value, end = LENIENT.raw_decode(text)
         if not isinstance(value, dict | list):
             return None
         written = msgspec.json.encode(_plain_value(value))
-        return memoryview(written), len(text[:end].encode())
+        return memoryview(written), len(text[:end].encode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError):
         return None
 

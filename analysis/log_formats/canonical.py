@@ -47,7 +47,9 @@ def _plan(context: SourceContext) -> ReadingPlan:
     else:
         if not _has_ends(context.columns):
             need(context, REQUIRED, "canonical")
-        columns = with_source_state({name: name for name in TARGETS if name in context.columns})
+        # In a trace of ours, a start_time is a column that was kept of another log.
+        targets = TARGETS if _provenance(context.head) is None else CANONICAL
+        columns = with_source_state({name: name for name in targets if name in context.columns})
         plan = table_plan(context, columns, "job")
     kept = _extra_columns(context.head, context.columns, context.choices)
     plan = replace(plan, fields=(*plan.fields, *(_extra_field(*column) for column in kept.items())))

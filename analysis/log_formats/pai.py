@@ -205,7 +205,8 @@ def _utilization() -> dict[str, pl.Expr]:
     sensors are not all 0 it is not known which of its GPUs idled.
     """
     task, sensor = (pl.col(name).struct.field for name in ("task", "sensor"))
-    coverage = (sensor("sensors") / task("gpu_workers")).clip(0, 1)
+    has_gpus = task("gpu_workers") > 0
+    coverage = pl.when(has_gpus).then((sensor("sensors") / task("gpu_workers")).clip(0, 1))
     requested = task("gpu_percent") * coverage
     is_read = (requested > 0) & ~sensor(LOST).fill_null(True)
     used = sensor("used_percent")

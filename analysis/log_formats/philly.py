@@ -81,7 +81,8 @@ def _joined(attempts: list[dict[str, Any]], key: str) -> str | None:
     if not attempts:
         return None
     times = (run.get(key) for run in attempts)
-    return JOINT.join("" if time in NO_TIME else text_cell(time) or "" for time in times)
+    cells = ("" if time in NO_TIME else text_cell(time) or "" for time in times)
+    return JOINT.join(cell.replace(JOINT.strip(), ",") for cell in cells)
 
 
 def _plan(context: SourceContext) -> ReadingPlan:

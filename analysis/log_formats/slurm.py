@@ -96,7 +96,7 @@ def _open(stream: SourceStream) -> Rows:
 def _layout(line: str) -> Layout:
     """Return the layout; of several columns of free text the last may hold the separator."""
     separator = _separator(line)
-    names = [name.lower() for name in header_names(line.encode(), separator)]
+    names = header_names(line.encode(), separator, any_case=True)
     free = next((name for name in reversed(names) if name in FREE_TEXT), None)
     if separator == ",":
         return Layout(separator, any_case=True)

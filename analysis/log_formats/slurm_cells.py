@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 
 import polars as pl
 
-from gpuplan.analysis.base.time_units import DAY_S, HOUR_S, MICROS
+from gpuplan.analysis.base.time_units import CENTURY_S, DAY_S, HOUR_S, MICROS
 from gpuplan.analysis.job_table.gres import MOST_DEVICES, no_accelerators
 from gpuplan.analysis.job_table.schema import (
     CANONICAL,
@@ -360,7 +360,8 @@ def _between_runs_s() -> pl.Expr:
     """Return the seconds between the runs of a job that started, in its group of runs."""
     runs = pl.col("this_run").filter(pl.col("start_time").is_not_null()).struct
     gap = runs.field("start") - runs.field("end").shift(1)
-    return gap.dt.total_microseconds().clip(0).sum() / MICROS
+    # Beyond a century, a gap is of damaged times.
+    return (gap.dt.total_microseconds().clip(0).sum() / MICROS).clip(0, CENTURY_S)
 
 
 def join(start_time: pl.Expr, is_mixed: pl.Expr) -> Join:

@@ -19,7 +19,7 @@ from gpuplan.analysis.log_formats.slurm_cells import STEP, elapsed_s
 from gpuplan.analysis.reading.batch import Batch, Rows
 
 USAGE = "tresusageinave"
-GPU_UTIL = r"(?:^|,)gres/gpuutil=([0-9.]+(?:[eE][+-]?[0-9]+)?)(?:,|$)"
+GPU_UTIL = r"(?:^|,)gres/gpuutil=([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?)(?:,|$)"
 GPU_MEM = r"(?:^|,)gres/gpumem=([1-9][0-9]*)"
 LEAST_S = 1e-6
 
@@ -56,7 +56,9 @@ def usage_of_steps(cells: pl.DataFrame, ident: str, elapsed: str | None) -> pl.D
         run_s = (
             cell.cast(pl.Float64, strict=False) if elapsed == "elapsedraw" else elapsed_s(elapsed)
         )
-    percent = pl.when(is_step).then(pl.col(USAGE).str.extract(GPU_UTIL).cast(pl.Float64))
+    percent = pl.when(is_step).then(
+        pl.col(USAGE).str.extract(GPU_UTIL).cast(pl.Float64, strict=False)
+    )
     weight = pl.when(percent.is_not_null()).then(run_s.fill_null(0).clip(LEAST_S))
     job = pl.col(ident).str.extract(r"^([^.]+)")
     of_job = [(~is_step).cum_sum(), job]

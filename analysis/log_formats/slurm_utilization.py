@@ -133,7 +133,7 @@ def percent_of_usage(held: pl.Expr, gpu_type: pl.Expr) -> pl.Expr:
     type is named and does not lack them, or where memory was in use.
     """
     usage = pl.col(USAGE_FIELD)
-    percent = usage.str.extract(GPU_UTIL).cast(pl.Float64) / held
+    percent = usage.str.extract(GPU_UTIL).cast(pl.Float64, strict=False) / held
     kind = gpu_type.fill_null("")
     has_counters = (kind != "") | usage.str.contains(GPU_MEM)
     is_zero = (percent > 0) | (has_counters & ~kind.str.contains(NO_COUNTERS))

@@ -217,7 +217,7 @@ def _gpu_type_of(metadata: dict[str, Any], config: dict[str, Any]) -> Cell:
         return None
     try:
         memory_gb = float(device.get("memoryTotal") or "") / BYTES_PER_GB
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         memory_gb = math.nan
     return text_cell(gpu_name(written, memory_gb if 1 <= memory_gb < math.inf else None))
 

@@ -127,7 +127,11 @@ def _columns(path: Path, line: bytes) -> list[str]:
         if sum(cell.endswith(" MiB") for cell in cells) > 1:  # which is used, free, total?
             names = [f"column {i}" if name == "memory.used" else name
                      for i, name in enumerate(names)]  # fmt: skip
-    names = [f"{name} {i}" if name in names[:i] else name for i, name in enumerate(names)]
+    first_at: dict[str, int] = {}
+    for i, name in enumerate(names):
+        # A repeated name, and one that polars would take for a pattern, is not used.
+        if first_at.setdefault(name, i) != i or name[:1] in ("*", "^"):
+            names[i] = f"{i} {name}"
     missing = [name for name in ("timestamp", "utilization.gpu") if name not in names]
     if not set(names) & set(GPU_COLUMNS):
         missing.append("index")
@@ -160,10 +164,14 @@ def _add(
 ) -> None:
     lines = pl.Series("line", text.decode("utf-8", "replace").splitlines())
     is_sample = lines.str.contains(r"\d{4}/\d\d?/\d\d? \d\d?:\d\d:\d\d")
-    kept = lines.filter(is_sample)
-    fields = kept.str.split(",").list.to_struct(fields=list(columns)).struct
+    fields = lines.filter(is_sample).str.split(",").list
+    used = ("timestamp", *GPU_COLUMNS, *NODE_COLUMNS, *_measured(columns))
     cells = pl.DataFrame(
-        {name: fields.field(name).str.strip_chars() for name in dict.fromkeys(columns)}
+        {
+            name: fields.get(columns.index(name), null_on_oob=True).str.strip_chars()
+            for name in dict.fromkeys(used)
+            if name in columns
+        }
     )
     local = cells["timestamp"].str.to_datetime("%Y/%m/%d %H:%M:%S%.f", strict=False)
     time = local.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")

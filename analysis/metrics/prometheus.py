@@ -145,7 +145,7 @@ def _check_status(stream: SourceStream, head: bytes) -> None:
         return
     try:
         message = json.loads(head).get("error")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         message = None
     raise InputError(
         stream.path,

@@ -10,12 +10,12 @@ of the same series: such rows must be weighted by the time they are in force.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 
 import polars as pl
 
-from gpuplan.analysis.job_table.schema import stored_fields
+from gpuplan.analysis.job_table.schema import stored_as
 
 SCHEMA_VERSION = 1
 METADATA_KEY = "gpuplan_prices"
@@ -110,13 +110,10 @@ class PriceProvenance:
     @classmethod
     def from_json(cls, text: str) -> PriceProvenance:
         """Read the stored form. Raises ValueError or TypeError if it is malformed."""
-        fields = stored_fields(text)
-        fields["sources"] = tuple(PriceSource(**source) for source in fields.get("sources", ()))
-        keys = fields.get("change_series", ())
+        stored = stored_as(cls, text)
         # Tables from older versions have no fifth part, the instance type.
-        fields["change_series"] = tuple((*key, None)[: len(SERIES)] for key in keys)
-        fields["notes"] = tuple(fields.get("notes", ()))
-        return cls(**fields)
+        series = tuple((*key, None)[: len(SERIES)] for key in stored.change_series)
+        return replace(stored, change_series=series)
 
 
 def is_plausible_time(column: str) -> pl.Expr:

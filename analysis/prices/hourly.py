@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import FloatArray
+from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.steps import means_within
@@ -20,6 +21,8 @@ from gpuplan.analysis.prices.price_table import PriceTable, in_force
 from gpuplan.analysis.trace.trace import Trace
 
 US_PER_S = 1e6
+MOST_HOURS = 20_000_000
+"""Hours of all series of an offer; of each there are several numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,12 @@ def common_means(prices: HourlyPrices, other: HourlyPrices) -> tuple[float, floa
 def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) -> HourlyPrices:
     first = int(stretches["start_us"].min()) // HOUR_US  # type: ignore[arg-type]
     last = -(-int(stretches["end_us"].max()) // HOUR_US)  # type: ignore[arg-type]
+    series_count = stretches.n_unique(["region", "instance"])
+    if (last - first) * series_count > MOST_HOURS:
+        raise UsageError(
+            f"the prices of {series_count:,} series of {provider} {gpu_type} span {last - first:,} "
+            f"hours, over {MOST_HOURS:,} in all\n  next: keep the rows of fewer years or regions"
+        )
     edges = np.arange(first, max(last, first + 1) + 1) * HOUR_US
     typical, lowest, cover = [], [], []
     for series in stretches.partition_by("region", "instance", maintain_order=True):

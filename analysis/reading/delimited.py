@@ -86,14 +86,12 @@ def open_table(stream: SourceStream, layout: Layout | Callable[[str], Layout] = 
     line, rest, number = _first_line(stream)
     if not isinstance(layout, Layout):
         layout = layout(line.decode("utf-8", "replace").rstrip("\r"))
-    names = list(layout.names or header_names(line, layout.separator))
+    names = list(layout.names or header_names(line, layout.separator, any_case=layout.any_case))
     if len(names) > MOST_COLUMNS:
         problem = f"has {len(names):,} columns"
         raise InputError(stream.path, problem, row=number, expected=f"at most {MOST_COLUMNS:,}")
     if not any(names):
         raise InputError(stream.path, "is empty", expected="a header and rows")
-    if layout.any_case:
-        names = [name.lower() for name in names]
     if layout.names is not None:
         number -= 1
         rest = line + b"\n" + rest if line else rest

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from gpuplan.analysis.base.casts import no_pattern
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.reading.batch import Rows
 from gpuplan.analysis.reading.records import (
@@ -101,7 +102,7 @@ def _flatten(record: dict[str, Any]) -> Cells:
 
 def _add(cells: Cells, record: dict[str, Any], prefix: str, levels: int) -> None:
     for key, value in record.items():
-        name = plain(prefix + key) or ""
+        name = no_pattern(plain(prefix + key) or "")
         if isinstance(value, dict) and value and levels > 1:
             _add(cells, value, f"{name}.", levels - 1)
         elif "\0" not in name:

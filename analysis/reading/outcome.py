@@ -57,7 +57,9 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
     ids = next((f.source for f in plan.fields if f.name == "job_id"), None)
     bad = _bad_cells(plan, cells, fields)
     jobs = _jobs(plan, fields)
-    values = pl.concat([jobs, fields.drop(*jobs.columns, strict=False)], how="horizontal")
+    kept = [name for name in jobs.columns if f"--keep {name}" in fields.columns]
+    own = jobs.drop(name for name in kept if name in fields.columns)
+    values = pl.concat([own, fields.drop(*own.columns, strict=False)], how="horizontal")
     rules = _rules(plan)
     broken = values.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)

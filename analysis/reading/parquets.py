@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from gpuplan.analysis.base.casts import PER_S, kind_in_words
+from gpuplan.analysis.base.casts import PER_S, kind_in_words, no_pattern
 from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import DAY_S
 from gpuplan.analysis.job_table.run_cells import is_runs, runs_text
@@ -48,7 +48,8 @@ def open_parquet(stream: SourceStream, *, nested_as_json: bool = False) -> Rows:
 
     try:
         file = ParquetFile(stream.to_file(), pre_buffer=False)
-        schema = _frame(file.schema_arrow.empty_table()).schema
+        found = _frame(file.schema_arrow.empty_table()).schema
+        schema = pl.Schema({n: kind for n, kind in found.items() if no_pattern(n) == n})
         sample = [
             row
             for part in islice(file.iter_batches(SAMPLE_ROWS), 1)

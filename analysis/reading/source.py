@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from gpuplan.analysis.base.casts import no_pattern
 from gpuplan.analysis.base.errors import InputError, OutputError
 from gpuplan.analysis.reading.archives import (
     DAMAGE,
@@ -347,11 +348,16 @@ class Head:
         return repr(self.line if len(self.line) <= 120 else self.line[:117] + "...")
 
 
-def header_names(line: bytes, separator: str) -> list[str]:
-    """Return the column names of a header line; a repeated name gets a number (``loss.2``)."""
+def header_names(line: bytes, separator: str, *, any_case: bool = False) -> list[str]:
+    """Return the column names of a header line; a repeated name gets a number (``loss.2``).
+
+    A name that polars would take for a pattern, ``*`` or ``^...$``, gets a blank before it.
+    """
+    if any_case:
+        line = line.decode("utf-8", "replace").lower().encode()
     names: dict[str, None] = {}
     copies: dict[str, int] = {}
-    for name in (cell.strip() for cell in split_line(line, separator)):
+    for name in (no_pattern(cell.strip()) for cell in split_line(line, separator)):
         unique = name
         while unique in names:
             copies[name] = copies.get(name, 1) + 1

@@ -81,8 +81,13 @@ def parse_toml(
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise _no_toml(path, text, str(error), expected, hint) from error
-    except (ValueError, RecursionError) as error:  # a number or a value without measure
-        problem = f"TOML that cannot be used: {reason(error)}"
+    except (
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:  # a number or a value without measure
+        why = "a number without bounds" if isinstance(error, ArithmeticError) else reason(error)
+        problem = f"TOML that cannot be used: {why}"
         raise InputError(path, problem, expected=expected, hint=hint) from error
     return text, deepcopy(data)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gpuplan.analysis.base.casts import canonical_cast, found_cell
+from gpuplan.analysis.base.casts import canonical_cast, found_cell, no_pattern
 from gpuplan.analysis.base.errors import InputError, UsageError
 from gpuplan.analysis.base.lookup import perhaps
 from gpuplan.analysis.base.time_units import MICROS
@@ -254,7 +254,8 @@ def _as_canonical(path: Path, scan: pl.LazyFrame) -> pl.LazyFrame:
     if schema.get(LIMIT_COLUMN) == pl.Float64():
         columns.append(pl.col(LIMIT_COLUMN))
     more = [n for n in schema if n not in (*CANONICAL, *OWN_COLUMNS, LIMIT_COLUMN, *RUN_COLUMNS)]
-    columns += [pl.col(n) for n in more if not schema[n].is_nested()]  # for --where, --spot, --by
+    more = [n for n in more if no_pattern(n) == n and not schema[n].is_nested()]
+    columns += [pl.col(n) for n in more]  # for --where, --spot, --by
     if not is_runs(schema.get(RUNS)):
         return scan.select(*columns, pl.lit(None, RUN_COLUMNS[REQUEUE]).alias(REQUEUE))
     scan = scan.select(*columns, as_runs(schema[RUNS]))

@@ -143,7 +143,9 @@ def _literal(path: Path, row: int, line: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of odd escapes in a text
-            return ast.literal_eval(line.strip())
+            value = ast.literal_eval(line.strip())
+            repr(value)  # a number too long to be written is none
+            return value
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
         raise InputError(path, "is not a Python literal", row=row, expected=EVENT) from None
 

@@ -79,6 +79,8 @@ LONGEST_PAUSE_S = 30 * DAY_S
 
 MOST_ROUNDS_OF_A_JOB = 2016
 """Rounds that a tenth of the jobs take, above which rounds are longer: a week of 5 minutes."""
+MOST_ROUNDS_OF_THE_LONGEST = 25_000
+"""Rounds that the longest job takes, above which they are longer: 87 days of 5 minutes."""
 MANY_DECISIONS = 1e9
 """Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
 
@@ -186,12 +188,18 @@ def simulate(
 def _in_rounds(jobs: TraceJobs, settings: ReplaySettings) -> tuple[ReplaySettings, tuple[str, ...]]:
     """Return settings with longer rounds where jobs take weeks and none were typed; say so."""
     usual = float(settings.values["round_s"])
-    long_s = float(np.percentile(jobs.workload.service_us, 90, method="lower")) / MICROS
-    if "round_s" in settings.typed or long_s <= MOST_ROUNDS_OF_A_JOB * usual:
+    run_us = jobs.workload.service_us
+    long_s = float(np.percentile(run_us, 90, method="lower")) / MICROS
+    longest_s = float(run_us.max(initial=0)) / MICROS
+    least_s = max(long_s / MOST_ROUNDS_OF_A_JOB, longest_s / MOST_ROUNDS_OF_THE_LONGEST)
+    if "round_s" in settings.typed or least_s <= usual:
         return settings, ()
-    round_s = HOUR_S * np.ceil(long_s / MOST_ROUNDS_OF_A_JOB / HOUR_S)
+    round_s = HOUR_S * np.ceil(least_s / HOUR_S)
+    who, length_s = "a tenth of the jobs take", long_s
+    if long_s / MOST_ROUNDS_OF_A_JOB < least_s:
+        who, length_s = "the longest jobs take", longest_s
     note = (
-        f"a tenth of the jobs take {length_words(long_s)} or more, so rounds are of "
+        f"{who} {length_words(length_s)} or more, so rounds are of "
         f"{length_words(round_s)}, not {usual:g} s; round_s sets them"
     )
     return replace(settings, values={**settings.values, "round_s": float(round_s)}), (note,)

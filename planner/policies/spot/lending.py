@@ -110,7 +110,7 @@ def _fitted(
     series, hours = demand.gpus, demand.hours
     mean = np.empty((steps, series.shape[0], hours))
     bound = np.empty_like(mean)
-    begins = _refits(hours)
+    begins = _refits(hours, steps)
     _early(series[:, : (begins or [hours])[0]], p, mean, bound)
     for begin, end in pairwise([*begins, hours]):
         first = max(0, begin - MOST_H)
@@ -137,9 +137,12 @@ def _fitted(
     return mean, bound
 
 
-def _refits(hours: int) -> list[int]:
-    """Return the hours of a replay at which models are fitted anew."""
-    begins = [h for h in REFITS_H if h < hours]
+def _refits(hours: int, steps: int) -> list[int]:
+    """Return the hours of a replay at which models are fitted anew.
+
+    The quarter of the history that tests a model holds at least one forecast of all steps.
+    """
+    begins = [h for h in REFITS_H if h < hours and h - 3 * h // 4 >= steps]
     while begins and begins[-1] >= REFITS_H[-1]:
         following = begins[-1] + max(REFITS_H[-1], int(REFIT_SHARE * begins[-1]))
         if following >= hours:
