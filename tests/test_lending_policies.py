@@ -428,11 +428,12 @@ def test_demand_that_did_not_change_is_expected_to_stay():
 
 
 def test_models_are_fitted_anew_every_four_weeks_and_later_every_twenty_fifth_of_the_log():
-    assert _refits(30) == []
-    assert _refits(700) == [36, 72, 168, 336, 672]
-    hundred = _refits(100 * WEEK_H)
+    assert _refits(30, 4) == []
+    assert _refits(700, 4) == [36, 72, 168, 336, 672]
+    assert _refits(700, 24) == [168, 336, 672]
+    hundred = _refits(100 * WEEK_H, 4)
     assert set(np.diff(hundred[4:])) == {4 * WEEK_H}
-    century = _refits(876_000)
+    century = _refits(876_000, 4)
     assert century[: len(hundred)] == hundred and len(century) < 150
 
 

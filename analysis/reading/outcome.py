@@ -57,9 +57,9 @@ def apply(plan: ReadingPlan, batch: Batch) -> BatchOutcome:
     ids = next((f.source for f in plan.fields if f.name == "job_id"), None)
     bad = _bad_cells(plan, cells, fields)
     jobs = _jobs(plan, fields)
-    kept = [name for name in jobs.columns if f"--keep {name}" in fields.columns]
-    own = jobs.drop(name for name in kept if name in fields.columns)
-    values = pl.concat([own, fields.drop(*own.columns, strict=False)], how="horizontal")
+    extra_names = [name for name in jobs.columns if f"--keep {name}" in fields.columns]
+    of_rules = jobs.drop(name for name in extra_names if name in fields.columns)
+    values = pl.concat([of_rules, fields.drop(*of_rules.columns, strict=False)], how="horizontal")
     rules = _rules(plan)
     broken = values.select(
         rule.broken.fill_null(False).alias(str(i)) for i, rule in enumerate(rules)

@@ -48,8 +48,8 @@ def open_parquet(stream: SourceStream, *, nested_as_json: bool = False) -> Rows:
 
     try:
         file = ParquetFile(stream.to_file(), pre_buffer=False)
-        found = _frame(file.schema_arrow.empty_table()).schema
-        schema = pl.Schema({n: kind for n, kind in found.items() if no_pattern(n) == n})
+        whole = _frame(file.schema_arrow.empty_table()).schema
+        schema = pl.Schema({n: kind for n, kind in whole.items() if no_pattern(n) == n})
         sample = [
             row
             for part in islice(file.iter_batches(SAMPLE_ROWS), 1)
