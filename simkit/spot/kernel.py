@@ -16,7 +16,7 @@ from gpuplan.simkit.spot.pool import (
     BLOCKED,
     CHANGES,
     FREE_MILLI,
-    HP,
+    HP_MILLI,
     SPOT_MILLI,
     add_heat,
     release,
@@ -202,10 +202,7 @@ def _update(state: Any, lendable: Any, now: int, eta: float) -> float:
     records.ticks[QUOTA, row] = count[QUOTA_NOW] if count[QUOTA_NOW] < NEVER else -1
     records.ticks[SPOT_USED, row] = used
     records.ticks[IDLE, row] = idle
-    held = 0
-    for node in range(pool.idle.size):
-        held += pool.held[HP, node]
-    records.ticks[HP_HELD, row] = held
+    records.ticks[HP_HELD, row] = pool.totals[HP_MILLI]
     records.ticks[HP_WAITING, row] = queue.waiting[0]
     records.ticks[SPOT_WAITING, row] = queue.waiting[1]
     records.rates[BOUND, row] = free

@@ -21,7 +21,7 @@ MOST_CARDS = 62
 HP, SPOT, BLOCKED = range(3)
 """What holds a share; blocked ones wait for the end of a victim's grace period."""
 
-FREE_MILLI, SPOT_MILLI, HOT_NODES, CHANGES = range(4)  # entries of `Pool.totals`
+FREE_MILLI, SPOT_MILLI, HOT_NODES, CHANGES, HP_MILLI = range(5)  # entries of `Pool.totals`
 
 PER_HOUR_EVENT = 96  # heat of an eviction within the past hour; one within 24 hours counts 1
 
@@ -43,8 +43,8 @@ class Pool(NamedTuple):
         fit_idle, fit_clear: pods of each size that all idle and all clear cards hold.
         newest: the spot pod that came last to each node, or -1; shape (nodes,).
         older, newer: for each pod, the spot pod that came to its node before and after it, or -1.
-        totals: free milli-GPU, milli-GPU that spot tasks hold, hot nodes, and a count of the
-            changes after which a task that did not fit may fit.
+        totals: free milli-GPU, milli-GPU that spot tasks hold, hot nodes, a count of the
+            changes after which a task that did not fit may fit, and milli-GPU that HP tasks hold.
     """
 
     first: Any
@@ -98,7 +98,7 @@ class Pool(NamedTuple):
             newest=np.full(cards.size, -1, np.int64),
             older=np.full(pods, -1, np.int64),
             newer=np.full(pods, -1, np.int64),
-            totals=np.array([MILLI * (first[-1] + beyond), 0, 0, 0], np.int64),
+            totals=np.array([MILLI * (first[-1] + beyond), 0, 0, 0, 0], np.int64),
         )
 
 
@@ -162,6 +162,8 @@ def _count(pool: Any, node: int, idle: int, clear: int, held: int, kind: int) ->
     if kind != BLOCKED:
         pool.held[kind, node] += held
         pool.part[kind, node] = pool.held[kind, node] / (size * MILLI)
+        if kind == HP:
+            pool.totals[HP_MILLI] += held
     pool.totals[FREE_MILLI] -= held
     pool.changed[node] += 1
 
