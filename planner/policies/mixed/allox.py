@@ -87,9 +87,9 @@ def _match(width: int) -> Any:
         types, until = [], []
         for i, count in enumerate(slots.tolist()):
             on = np.flatnonzero(kind == i)
-            ends = np.concatenate((np.sort(takes[on, i]), np.zeros(count - on.size)))
-            types += [i] * count
-            until.append(ends)
+            unused = min(count - on.size, waiting.size)  # more of a type change nothing
+            types += [i] * (on.size + unused)
+            until.append(np.concatenate((np.sort(takes[on, i]), np.zeros(unused))))
         for job, slot in _matched(takes[waiting], np.array(types), np.concatenate(until)):
             if idle[types[slot]] > 0:
                 kind[waiting[job]] = types[slot]
