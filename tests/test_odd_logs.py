@@ -155,3 +155,33 @@ def test_a_forecast_of_more_hours_than_its_test_holds_waits_for_them(gpuplan, tm
     path = write(tmp_path / "t.parquet", jobs)
     code, _, err = gpuplan("simulate", path, "--policy", "gfs", "--set", "guarantee_h=10")
     assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("policy", "words", "said"),
+    [
+        (
+            "las",
+            ("--gpus", "1", "--set", "limits_s=0.000001", "--set", "starvation=0.000001"),
+            "left 7,200,000,000 times by jobs that are new again",
+        ),
+        ("fft", ("--cluster", "16000000x1"), "20 jobs on 16,000,000 nodes"),
+    ],
+)
+def test_a_replay_without_end_or_measure_is_refused(gpuplan, tmp_path, policy, words, said):
+    jobs = frame(range(20), duration_s=[360.0] * 20, num_gpus=[1.0] * 20)
+    path = write(tmp_path / "t.parquet", jobs)
+    code, _, err = gpuplan("simulate", path, "--policy", policy, *words)
+    assert code == 2 and said in err
+
+
+def test_many_idle_gpus_change_no_match(gpuplan, tmp_path):
+    path = write(tmp_path / "t.parquet", frame([0, 0], duration_s=[60.0] * 2, num_gpus=[1.0] * 2))
+    few, many = (
+        json.loads(gpuplan(
+            "simulate", path, "--policy", "allox", "--set", "rule=match", "--gpus", gpus,
+            "--price", "1", "--output-format", "json",
+        )[1])["results"]["mean_jct_s"]
+        for gpus in ("2", "1000000")
+    )  # fmt: skip
+    assert few == many == 60.0

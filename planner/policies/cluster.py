@@ -32,6 +32,10 @@ from gpuplan.simkit.cluster.parameters import Cluster
 from gpuplan.simkit.cluster.simulator import ClusterRun, enough_gpus, run_cluster
 from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.time import MICROS, TimeOverflow
+from gpuplan.simkit.workload import Workload
+
+MOST_FALLS, MOST_FALLS_OF_A_JOB = 1_000_000, 100
+"""How often jobs may leave the first queue, in all and beyond that for each job."""
 
 
 def simulate(jobs: TraceJobs, typed: Mapping[str, Any], policy: str) -> Simulation:
@@ -88,6 +92,7 @@ def sized_cluster(
             cluster = replace(cluster, gpus=enough_gpus(jobs.workload, cluster))
         nodes = f"the fewest nodes of {each} on which no job waits or is stopped"
         notes = (size_note(cluster.gpus, nodes) if each else size_note(cluster.gpus),)
+    _check_falls(jobs.workload, cluster)
     widest = int(jobs.workload.gpus.max())
     check_widest(
         *(widest, cluster.gpus, settings.size_setting, "would never start"),
@@ -95,6 +100,22 @@ def sized_cluster(
     )
     size = size_shown(cluster.gpus, each, None if pool is None else pool.gpu_type)
     return SizedCluster(cluster, size, notes)
+
+
+def _check_falls(workload: Workload, cluster: Cluster) -> None:
+    """Refuse a queue in which jobs fall and are new again without end. Raises `SettingError`."""
+    if not cluster.starvation or not cluster.limits:
+        return
+    attained = workload.service_us / MICROS
+    if cluster.order == "attained_gpu":
+        attained = attained * workload.gpus
+    falls = float(attained.sum()) / cluster.limits[0]
+    if falls > MOST_FALLS + MOST_FALLS_OF_A_JOB * workload.size:
+        raise SettingError(
+            ["starvation"],
+            f"queues parted at {cluster.limits[0]:g} are left {falls:,.0f} times by jobs that are "
+            "new again each time they wait. Give a higher limit, or leave out starvation",
+        )
 
 
 @contextmanager

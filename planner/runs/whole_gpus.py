@@ -14,7 +14,8 @@ MATTERS_TIMES = 1.1
 def times_rounded(workload: Workload) -> float:
     """Return the GPU time of jobs on whole GPUs over that on the parts that they hold; >= 1."""
     held_us = float((workload.billed_gpus * workload.service_us).sum())
-    return float((workload.gpus * workload.service_us).sum()) / held_us if held_us else 1.0
+    whole_us = float(workload.gpus.astype(np.float64) @ workload.service_us)
+    return whole_us / held_us if held_us else 1.0
 
 
 def whole_gpus_note(workload: Workload) -> tuple[str, ...]:

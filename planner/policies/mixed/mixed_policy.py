@@ -13,7 +13,7 @@ import numpy as np
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import fields_of
 from gpuplan.analysis.base.time_units import DAY_S, HOUR_S
-from gpuplan.analysis.base.words import length_words
+from gpuplan.analysis.base.words import counted, length_words
 from gpuplan.planner.money.renting_settings import OF_CLUSTER
 from gpuplan.planner.policies.cluster_replay import (
     ClusterReplay,
@@ -81,6 +81,8 @@ MOST_ROUNDS_OF_A_JOB = 2016
 """Rounds that a tenth of the jobs take, above which rounds are longer: a week of 5 minutes."""
 MOST_ROUNDS_OF_THE_LONGEST = 25_000
 """Rounds that the longest job takes, above which they are longer: 87 days of 5 minutes."""
+MOST_PLACES = 250_000_000
+"""Jobs x nodes: 55,000 jobs on 4,500 nodes."""
 MANY_DECISIONS = 1e9
 """Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
 
@@ -152,6 +154,7 @@ def simulate(
     shape, notes = _shape(jobs, values)
     gpu_types = shape.gpu_types or (ANY,)
     errors, draws = rng.spawn(2)
+    _check_hosts(jobs.workload.size, shape)
     cluster = _cluster(shape, values)
     rated = rated_jobs(jobs, shape, cluster, values, typed, errors)
     check_fits(jobs, rated, gpu_types, shape)
@@ -238,6 +241,17 @@ def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
         restart_s=values["restart_s"],
         cross_host=(values["cross_host"], 1.0),
     )
+
+
+def _check_hosts(jobs: int, shape: ClusterShape) -> None:
+    """Refuse more jobs times nodes than memory has places for. Raises `SettingError`."""
+    each = [(pool.gpus or 0) // pool.gpus_per_node for pool in shape.pools if pool.gpus_per_node]
+    if jobs * sum(each) > MOST_PLACES:
+        raise SettingError(
+            ["cluster"],
+            f"{counted(jobs, 'job')} on {counted(sum(each), 'node')}: every job has a place on "
+            f"every node, at most {MOST_PLACES:,}. Give fewer nodes, or GPUs without nodes",
+        )
 
 
 def _warn_of_long(name: str, rated: RatedJobs, cluster: MixedCluster) -> None:
