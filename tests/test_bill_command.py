@@ -248,8 +248,8 @@ def test_jobs_without_a_type_are_of_type_unknown(gpuplan, tmp_path):
         (("--by", "submit_time"), "submit_time is measured of each job, and no label"),
         (("--months", "2024-03,2024-03"), "expected one month or two different ones"),
         (("--from", "0001-01-01"), "--from and --to: a period of 2,023 years"),
-        (("--to", "9999-12-31"), "--to 9999-12-31: expected a time of the years 1 to 9799"),
-        (("--as-of", "9999-12-31"), "--as-of 9999-12-31: expected a time of the years 1 to 9799"),
+        (("--to", "9999-12-31"), "--to 9999-12-31: expected a time of the years 1 to 9798"),
+        (("--as-of", "9999-12-31"), "--as-of 9999-12-31: expected a time of the years 1 to 9798"),
     ],
 )
 def test_splits_and_months_that_are_none(gpuplan, two_groups, words, said):

@@ -108,10 +108,10 @@ def test_a_period_in_which_jobs_only_wait_has_no_size(gpuplan, tmp_path):
 
 def test_a_period_that_growth_stretches_past_the_calendar_is_refused(gpuplan, tmp_path):
     path = write(tmp_path / "t.parquet", JOBS)
-    words = ("--target", "p95_wait <= 1h", "--from", "2026-01-01", "--to", "9799-01-01")
+    words = ("--target", "p95_wait <= 1h", "--from", "2026-01-01", "--to", "9798-01-01")
     code, _, err = gpuplan("size", path, *words, "--growth=-99%")
     assert code == 2
-    assert "--growth -99.0000%: so few jobs stretch the period past the year 9799" in err
+    assert "--growth -99.0000%: the period would end after the year 9798" in err
 
 
 def test_a_commitment_that_ends_after_the_calendar_ends_with_it(gpuplan, tmp_path):

@@ -199,4 +199,4 @@ def test_a_queue_without_flavors_has_no_quota_to_change(gpuplan, tmp_path):
     path.write_text(json.dumps(document))
     code, _, err = gpuplan("whatif", path, "--set", "clusterqueue.empty.nominalQuota=16")
     assert code == 2
-    assert "clusterqueue empty: it has no quota of GPUs" in err
+    assert "clusterqueue empty has no quota of GPUs to change" in err

@@ -133,14 +133,15 @@ def test_rounds_in_which_nothing_can_change_are_skipped(monkeypatch, name, seed,
 
 
 def test_rounds_are_longer_where_a_single_job_takes_years():
-    """One job of 20 years among 29 of an hour: 8 h, in which it takes 21,915 rounds."""
+    """One job of 20 years among 29 of an hour: 43 rounds of 5 minutes, at most 50,000 of these."""
     run_s = [*[3600.0] * 29, 20 * 365.25 * 86400]
     jobs = jobs_of([0] * 30, run_s, [1] * 30, np.tile([1.0, 0.5], (30, 1)))
     run = POLICIES["las"].run(
         jobs, {"cluster": SHAPE, "usd_per_gpu_h": 1.0}, np.random.default_rng(0)
     )
     (note,) = [note for note in run.warnings if "rounds are" in note]
-    assert note.startswith("the longest jobs take 7,305 days or more, so rounds are of 8 h")
+    assert note.startswith("the longest job takes 7,305 days, so rounds are of 3.58 h, not 300 s")
+    assert run.settings["round_s"] == 43 * 300.0
 
 
 @pytest.mark.parametrize("name", ["fft", "gavel", "las"])

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from support_traces import frame, write
 
-FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9799, 11, 20, tzinfo=UTC)
+FIRST, LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9798, 11, 20, tzinfo=UTC)
 LONG = [86_400.0 * 100] * 3
 CENTURY_S = 3155760000.0
 pytestmark = pytest.mark.filterwarnings("error::UserWarning")

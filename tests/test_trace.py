@@ -136,7 +136,7 @@ def test_a_submission_beyond_the_calendar_is_told_by_its_year(tmp_path, unit, af
         read_trace(write(path, far))
     assert str(caught.value).startswith(
         f"{path}:2: column 'submit_time': found a time of about the year {year} (2 such rows); "
-        "expected a submission time in every row, of the years 1 to 9799\n  next: ingest the file"
+        "expected a submission time in every row, of the years 1 to 9798\n  next: ingest the file"
     )
 
 
@@ -319,13 +319,13 @@ def test_scaling_stretches_gaps_and_durations_and_keeps_the_first_submission(ten
 
 
 def test_scaling_past_the_calendar_is_refused(ten):
-    with pytest.raises(UsageError, match="past the year 9799"):
+    with pytest.raises(UsageError, match="past the year 9798"):
         read_trace(ten, Selection(scale_interarrival=1e12))
 
 
 @pytest.mark.filterwarnings("error")
 def test_scales_that_leave_the_numbers_are_refused_without_a_warning(ten):
-    with pytest.raises(UsageError, match="past the year 9799"):
+    with pytest.raises(UsageError, match="past the year 9798"):
         read_trace(ten, Selection(scale_interarrival=1e300))
     for scale in (1e8, 1e300, 1e308):
         with pytest.raises(UsageError, match="the longest job run for more than a century"):

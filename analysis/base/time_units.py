@@ -19,7 +19,7 @@ DAY_US = DAY_S * MICROS
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_SUBMIT = datetime(1, 1, 2, tzinfo=UTC)
-LAST_SUBMIT = datetime(9799, 12, 1, tzinfo=UTC)
+LAST_SUBMIT = datetime(9798, 12, 31, tzinfo=UTC)
 """Submissions lie between, a day after the begin of the calendar and two centuries before its end:
 every time zone can write them, and when their jobs end.
 """

@@ -51,7 +51,9 @@ def _plan(context: SourceContext) -> ReadingPlan:
         targets = TARGETS if _provenance(context.head) is None else CANONICAL
         columns = with_source_state({name: name for name in targets if name in context.columns})
         plan = table_plan(context, columns, "job")
-    kept = _extra_columns(context.head, context.columns, context.choices)
+    taken = {field.name for field in plan.fields}
+    extra = _extra_columns(context.head, context.columns, context.choices)
+    kept = {name: kind for name, kind in extra.items() if name not in taken}
     plan = replace(plan, fields=(*plan.fields, *(_extra_field(*column) for column in kept.items())))
     if STEPS in kept:
         negative = Rule("negative_duration", STEPS, "at least 0", pl.col(STEPS) < 0)
@@ -71,7 +73,7 @@ def _extra_columns(
     if _provenance(head) is None:
         return {name: kind for name, kind in written_by_ingest.items() if name in columns}
     written = pl.read_parquet_schema(head.file or head.path)
-    extra = {name: kind for name, kind in written.items() if name not in CANONICAL}
+    extra = {n: kind for n, kind in written.items() if n in columns and n not in CANONICAL}
     return {
         name: RUN_COLUMNS[RUNS] if is_runs(kind) else written_by_ingest.get(name, kind)
         for name, kind in extra.items()

@@ -6,12 +6,13 @@ A job holds its GPUs from submission + wait for its duration.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from gpuplan.analysis.base.arrays import FloatArray
-from gpuplan.analysis.base.errors import UsageError
+from gpuplan.analysis.base.errors import InputError
 from gpuplan.analysis.base.time_units import HOUR_S, HOUR_US
 from gpuplan.analysis.characterize.shares import name_codes
 from gpuplan.analysis.history.steps import means_within
@@ -21,7 +22,7 @@ from gpuplan.analysis.prices.price_table import PriceTable, in_force
 from gpuplan.analysis.trace.trace import Trace
 
 US_PER_S = 1e6
-MOST_HOURS = 20_000_000
+MOST_HOURS = 100_000_000
 """Hours of all series of an offer; of each there are several numbers."""
 
 
@@ -77,7 +78,9 @@ def hourly_prices(table: PriceTable, gpu: str | None = None) -> tuple[HourlyPric
     groups = in_force(table).partition_by(OFFER, as_dict=True, maintain_order=True)
     names = sorted((str(p), str(g), str(k)) for p, g, k in groups)
     return tuple(
-        _hourly(*name, groups[name]) for name in names if gpu is None or same_gpu(gpu, name[1])
+        _hourly(table.path, *name, groups[name])
+        for name in names
+        if gpu is None or same_gpu(gpu, name[1])
     )
 
 
@@ -105,14 +108,19 @@ def common_means(prices: HourlyPrices, other: HourlyPrices) -> tuple[float, floa
     return mean, full
 
 
-def _hourly(provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame) -> HourlyPrices:
+def _hourly(
+    path: Path, provider: str, gpu_type: str, kind: str, stretches: pl.DataFrame
+) -> HourlyPrices:
     first = int(stretches["start_us"].min()) // HOUR_US  # type: ignore[arg-type]
     last = -(-int(stretches["end_us"].max()) // HOUR_US)  # type: ignore[arg-type]
     series_count = stretches.n_unique(["region", "instance"])
     if (last - first) * series_count > MOST_HOURS:
-        raise UsageError(
-            f"the prices of {series_count:,} series of {provider} {gpu_type} span {last - first:,} "
-            f"hours, over {MOST_HOURS:,} in all\n  next: keep the rows of fewer years or regions"
+        raise InputError(
+            path,
+            f"has prices of {provider} {gpu_type} in {series_count:,} series over "
+            f"{last - first:,} hours",
+            expected=f"at most {MOST_HOURS:,} hours of all series",
+            hint="keep the rows of fewer years or regions",
         )
     edges = np.arange(first, max(last, first + 1) + 1) * HOUR_US
     typical, lowest, cover = [], [], []

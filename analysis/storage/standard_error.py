@@ -27,28 +27,38 @@ class _HeldBack:
     def begin(self) -> bool:
         """Hold it back, with the blocks that do; return whether that was possible."""
         with self.lock:
-            if not self.blocks:
-                try:
-                    self.terminal, self.file = os.dup(STDERR), _new_file()
-                except OSError:  # it is closed, or there is no room
-                    return False
-                os.dup2(self.file, STDERR)
-            self.blocks += 1
+            if self.blocks:
+                self.blocks += 1
+                return True
+            try:
+                self.terminal = os.dup(STDERR)
+            except OSError:  # it is closed
+                return False
+            try:
+                self.file = _new_file()
+            except OSError:  # there is no room
+                os.close(self.terminal)
+                return False
+            self.blocks = 1  # first, so that an interrupt finds the terminal
+            os.dup2(self.file, STDERR)
             return True
 
     def end(self, *, drop: bool) -> None:
         """Let it go after the last block; write what it was given, unless an error drops it."""
         with self.lock:
             self.drop |= drop
-            self.blocks -= 1
-            if self.blocks:
+            if self.blocks > 1:
+                self.blocks -= 1
                 return
             os.dup2(self.terminal, STDERR)
+            self.blocks = 0
             os.close(self.terminal)
-            if not self.drop and (size := os.fstat(self.file).st_size):
-                os.write(STDERR, os.pread(self.file, size, 0))
-            os.close(self.file)
-            self.drop = False
+            try:
+                if not self.drop and (size := os.fstat(self.file).st_size):
+                    os.write(STDERR, os.pread(self.file, size, 0))
+            finally:
+                os.close(self.file)
+                self.drop = False
 
 
 _held_back = _HeldBack()
@@ -58,20 +68,19 @@ _held_back = _HeldBack()
 def silent_on(*errors: type[BaseException]) -> Iterator[None]:
     """Hold back what is written to standard error, and drop it where one of the errors is raised.
 
-    Otherwise it is written when the last block that holds it back ends. Where it cannot be held
-    back, it is not.
+    Otherwise it is written when the last block that holds it back ends; an error of one of several
+    that overlap drops what all of them wrote. Where it cannot be held back, it is not.
     """
-    if not _held_back.begin():
-        yield
-        return
-    drop = False
+    holds = drop = False
     try:
+        holds = _held_back.begin()
         yield
     except errors:
         drop = True
         raise
     finally:
-        _held_back.end(drop=drop)
+        if holds:
+            _held_back.end(drop=drop)
 
 
 def terminal() -> int:

@@ -86,7 +86,7 @@ def parse_toml(
         ArithmeticError,
         RecursionError,
     ) as error:  # a number or a value without measure
-        why = "a number without bounds" if isinstance(error, ArithmeticError) else reason(error)
+        why = "a number that is too large" if isinstance(error, ArithmeticError) else reason(error)
         problem = f"TOML that cannot be used: {why}"
         raise InputError(path, problem, expected=expected, hint=hint) from error
     return text, deepcopy(data)

@@ -190,7 +190,7 @@ def synthesize(
     span_s = _span_s(model, request)
     first_s = _first_s(model, request)
     if (first_s + span_s + DAY_S) * MICROS > LAST_INSTANT_US:
-        raise UsageError("the last submission would be past the year 9799; choose --start, --days")
+        raise UsageError("the last submission would be past the year 9798; choose --start, --days")
     if first_s < FIRST_SUBMIT.timestamp():
         raise UsageError(
             f"the first submission would be before {FIRST_SUBMIT:%-d %B} of the year 1; choose a "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 from msgspec import UNSET, UnsetType
 
 from gpuplan.analysis.base.errors import UsageError
@@ -34,8 +35,8 @@ from gpuplan.simkit.cluster_shape import GpuPool
 from gpuplan.simkit.time import MICROS, TimeOverflow
 from gpuplan.simkit.workload import Workload
 
-MOST_FALLS, MOST_FALLS_OF_A_JOB = 1_000_000, 100
-"""How often jobs may leave the first queue, in all and beyond that for each job."""
+MOST_DEMOTIONS, MOST_DEMOTIONS_OF_A_JOB = 1_000_000, 1_000
+"""How often jobs may leave the first queue: in all, and for each job beyond that."""
 
 
 def simulate(jobs: TraceJobs, typed: Mapping[str, Any], policy: str) -> Simulation:
@@ -103,18 +104,26 @@ def sized_cluster(
 
 
 def _check_falls(workload: Workload, cluster: Cluster) -> None:
-    """Refuse a queue in which jobs fall and are new again without end. Raises `SettingError`."""
+    """Refuse queues that jobs leave and come back to without end. Raises `SettingError`.
+
+    A job that comes back has waited ``starvation`` times all that it ran, so the waits before n
+    demotions add up to n^2 / 2 times that of the first, within the makespan.
+    """
     if not cluster.starvation or not cluster.limits:
         return
-    attained = workload.service_us / MICROS
+    service_s = workload.service_us / MICROS
+    limit_s: Any = cluster.limits[0]
     if cluster.order == "attained_gpu":
-        attained = attained * workload.gpus
-    falls = float(attained.sum()) / cluster.limits[0]
-    if falls > MOST_FALLS + MOST_FALLS_OF_A_JOB * workload.size:
+        limit_s = limit_s / np.maximum(workload.gpus, 1)
+    makespan_s = float(np.ptp(workload.submit_us)) / MICROS + float(service_s.sum())
+    by_waits = np.sqrt(2 * makespan_s / (cluster.starvation * limit_s))
+    demotions = float(np.minimum(service_s / limit_s, by_waits).sum())
+    if demotions > MOST_DEMOTIONS + MOST_DEMOTIONS_OF_A_JOB * workload.size:
+        name = "limits_gpu_s" if cluster.order == "attained_gpu" else "limits_s"
         raise SettingError(
             ["starvation"],
-            f"queues parted at {cluster.limits[0]:g} are left {falls:,.0f} times by jobs that are "
-            "new again each time they wait. Give a higher limit, or leave out starvation",
+            f"jobs could be demoted {demotions:,.0f} times with {name} of {cluster.limits[0]:g}. "
+            f"Raise {name}, or leave out starvation",
         )
 
 

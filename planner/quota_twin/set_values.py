@@ -141,8 +141,9 @@ def _quota_of(
     choices = [row[0] if is_gpu(row[1]) else f"{row[0]}.{row[1]}" for row in rows]
     if meant:
         choices = [row[0] for row in meant]
+    if not choices:
+        raise UsageError(f"--set {text}: {table} {name} has no quota of GPUs to change")
     what = f"no quota of {flavor}" if flavor and not meant else "several flavors have GPUs"
-    what = what if choices else "it has no quota of GPUs"
     key = text.partition("=")[0].removesuffix(f".{flavor}") if flavor else text.partition("=")[0]
     raise UsageError(
         f"--set {text}: {table} {name}: {what}{perhaps(flavor, choices) if flavor else ''}; "

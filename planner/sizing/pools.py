@@ -67,6 +67,9 @@ class JobPool:
         return None if self.shape is None else self.shape.gpus_per_node
 
 
+NO_TIME = "all jobs are submitted at one instant and take no time, so no commitment can be sized"
+
+
 @dataclass(frozen=True, slots=True)
 class PoolTerms:
     """How jobs become pools.
@@ -161,7 +164,7 @@ def _grown(trace: Trace, growth: float) -> Trace:
         begin, end = (first + round((edge - first) * factor) for edge in period)
         if end > LAST_INSTANT_US:
             raise UsageError(
-                f"--growth {growth:.4%}: so few jobs stretch the period past the year "
+                f"--growth {growth:.4%}: the period would end after the year "
                 f"{LAST_SUBMIT.year}\n  next: an earlier --to"
             )
         period = begin, end
@@ -190,7 +193,7 @@ def _pool(
     demand, length = None, window[1] - window[0]
     if terms.demand:
         if length <= 0:
-            raise InputError(trace.path, "no time passes in it, so no commitment can be weighed")
+            raise InputError(trace.path, NO_TIME)
         runs = grown.arrays().runs()
         start_us, end_us = runs.start_us - window[0], runs.end_us - window[0]
         demand = gpus_in_use(start_us, end_us, runs.gpus, length)

@@ -140,7 +140,11 @@ def size_site(request: SizeRequest, prices: Prices) -> SizeAnswer:
     trace = read_trace(request.replay.trace, jobs, columns=sorted(COLUMNS))
     seen, prices = today(trace), at_end(trace, prices)
     if seen is None:
-        raise InputError(request.replay.trace, "no job holds a GPU in what is chosen of it")
+        raise InputError(
+            request.replay.trace,
+            "no selected job holds a GPU",
+            hint="loosen --where, --since and --until, or choose another --from and --to",
+        )
     site, full, work = prepared(log, document, calibration.warmup_s, calibration.limit_factor)
     config, targets = level_config(full, calibration.level), request.targets()
     _check_groups(targets, work)

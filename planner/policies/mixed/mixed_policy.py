@@ -79,10 +79,10 @@ LONGEST_PAUSE_S = 30 * DAY_S
 
 MOST_ROUNDS_OF_A_JOB = 2016
 """Rounds that a tenth of the jobs take, above which rounds are longer: a week of 5 minutes."""
-MOST_ROUNDS_OF_THE_LONGEST = 25_000
-"""Rounds that the longest job takes, above which they are longer: 87 days of 5 minutes."""
-MOST_PLACES = 250_000_000
-"""Jobs x nodes: 55,000 jobs on 4,500 nodes."""
+MOST_ROUNDS_OF_THE_LONGEST = 50_000
+"""Rounds that the longest job takes, above which they are longer: 174 days of 5 minutes."""
+MOST_NODES, MOST_PLACES = 1_000_000, 2_000_000_000
+"""Nodes, and jobs x nodes: 850,000 jobs on 2,300 nodes."""
 MANY_DECISIONS = 1e9
 """Rounds x jobs from which a replay can take minutes: 55,000 jobs of Philly in 30,000 rounds."""
 
@@ -197,14 +197,13 @@ def _in_rounds(jobs: TraceJobs, settings: ReplaySettings) -> tuple[ReplaySetting
     least_s = max(long_s / MOST_ROUNDS_OF_A_JOB, longest_s / MOST_ROUNDS_OF_THE_LONGEST)
     if "round_s" in settings.typed or least_s <= usual:
         return settings, ()
-    round_s = HOUR_S * np.ceil(least_s / HOUR_S)
-    who, length_s = "a tenth of the jobs take", long_s
     if long_s / MOST_ROUNDS_OF_A_JOB < least_s:
-        who, length_s = "the longest jobs take", longest_s
-    note = (
-        f"{who} {length_words(length_s)} or more, so rounds are of "
-        f"{length_words(round_s)}, not {usual:g} s; round_s sets them"
-    )
+        round_s = usual * np.ceil(least_s / usual)
+        who = f"the longest job takes {length_words(longest_s)}"
+    else:
+        round_s = HOUR_S * np.ceil(least_s / HOUR_S)
+        who = f"a tenth of the jobs take {length_words(long_s)} or more"
+    note = f"{who}, so rounds are of {length_words(round_s)}, not {usual:g} s; round_s sets them"
     return replace(settings, values={**settings.values, "round_s": float(round_s)}), (note,)
 
 
@@ -246,11 +245,12 @@ def _cluster(shape: ClusterShape, values: Mapping[str, Any]) -> MixedCluster:
 def _check_hosts(jobs: int, shape: ClusterShape) -> None:
     """Refuse more jobs times nodes than memory has places for. Raises `SettingError`."""
     each = [(pool.gpus or 0) // pool.gpus_per_node for pool in shape.pools if pool.gpus_per_node]
-    if jobs * sum(each) > MOST_PLACES:
+    if sum(each) > MOST_NODES or jobs * sum(each) > MOST_PLACES:
         raise SettingError(
             ["cluster"],
-            f"{counted(jobs, 'job')} on {counted(sum(each), 'node')}: every job has a place on "
-            f"every node, at most {MOST_PLACES:,}. Give fewer nodes, or GPUs without nodes",
+            f"{counted(jobs, 'job')} on {counted(sum(each), 'node')}: expected at most "
+            f"{MOST_NODES:,} nodes, and {MOST_PLACES:,} jobs x nodes. Give GPUs without nodes, or "
+            "fewer jobs with --where",
         )
 
 
