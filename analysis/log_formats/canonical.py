@@ -53,9 +53,11 @@ def _plan(context: SourceContext) -> ReadingPlan:
         plan = table_plan(context, columns, "job")
     taken = {field.name for field in plan.fields}
     extra = _extra_columns(context.head, context.columns, context.choices)
-    kept = {name: kind for name, kind in extra.items() if name not in taken}
-    plan = replace(plan, fields=(*plan.fields, *(_extra_field(*column) for column in kept.items())))
-    if STEPS in kept:
+    extra = {name: kind for name, kind in extra.items() if name not in taken}
+    plan = replace(
+        plan, fields=(*plan.fields, *(_extra_field(*column) for column in extra.items()))
+    )
+    if STEPS in extra:
         negative = Rule("negative_duration", STEPS, "at least 0", pl.col(STEPS) < 0)
         plan = replace(plan, rules=(*plan.rules, negative))
     before = _provenance(context.head)
