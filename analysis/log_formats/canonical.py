@@ -51,9 +51,9 @@ def _plan(context: SourceContext) -> ReadingPlan:
         targets = TARGETS if _provenance(context.head) is None else CANONICAL
         columns = with_source_state({name: name for name in targets if name in context.columns})
         plan = table_plan(context, columns, "job")
-    taken = {field.name for field in plan.fields}
+    read_already = {field.name for field in plan.fields}
     extra = _extra_columns(context.head, context.columns, context.choices)
-    extra = {name: kind for name, kind in extra.items() if name not in taken}
+    extra = {name: kind for name, kind in extra.items() if name not in read_already}
     plan = replace(
         plan, fields=(*plan.fields, *(_extra_field(*column) for column in extra.items()))
     )
