@@ -189,7 +189,7 @@ def test_a_replay_without_end_or_measure_is_refused(gpuplan, tmp_path, policy, w
     assert code == 2 and said in err
 
 
-def test_many_idle_gpus_change_no_match(gpuplan, tmp_path):
+def test_a_match_on_a_million_idle_gpus_needs_little_memory(gpuplan, tmp_path):
     path = write(tmp_path / "t.parquet", frame([0, 0], duration_s=[60.0] * 2, num_gpus=[1.0] * 2))
     few, many = (
         json.loads(gpuplan(

@@ -223,7 +223,7 @@ class Provenance:
 
     @classmethod
     def from_json(cls, text: str) -> Provenance:
-        """Read the stored form. Raises ValueError or TypeError if it is malformed."""
+        """Read the stored form. Raises ValueError if it is malformed."""
         return stored_as(cls, text)
 
 

@@ -109,7 +109,7 @@ class PriceProvenance:
 
     @classmethod
     def from_json(cls, text: str) -> PriceProvenance:
-        """Read the stored form. Raises ValueError or TypeError if it is malformed."""
+        """Read the stored form. Raises ValueError if it is malformed."""
         stored = stored_as(cls, text)
         # Tables from older versions have no fifth part, the instance type.
         series = tuple((*key, None)[: len(SERIES)] for key in stored.change_series)

@@ -81,11 +81,7 @@ def parse_toml(
         ) from error
     except tomllib.TOMLDecodeError as error:
         raise _no_toml(path, text, str(error), expected, hint) from error
-    except (
-        ValueError,
-        ArithmeticError,
-        RecursionError,
-    ) as error:  # a number or a value without measure
+    except (ValueError, ArithmeticError, RecursionError) as error:  # a value without measure
         why = "a number that is too large" if isinstance(error, ArithmeticError) else reason(error)
         problem = f"TOML that cannot be used: {why}"
         raise InputError(path, problem, expected=expected, hint=hint) from error

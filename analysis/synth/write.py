@@ -14,7 +14,7 @@ from polars.io.plugins import register_io_source
 
 from gpuplan.analysis.base.errors import UsageError
 from gpuplan.analysis.base.plain import Hidden, plain
-from gpuplan.analysis.base.time_units import DAY_S, FIRST_SUBMIT, MICROS
+from gpuplan.analysis.base.time_units import DAY_S, FIRST_SUBMIT, LAST_SUBMIT, MICROS
 from gpuplan.analysis.base.version import gpuplan_version
 from gpuplan.analysis.job_table.schema import (
     CANONICAL,
@@ -190,7 +190,10 @@ def synthesize(
     span_s = _span_s(model, request)
     first_s = _first_s(model, request)
     if (first_s + span_s + DAY_S) * MICROS > LAST_INSTANT_US:
-        raise UsageError("the last submission would be past the year 9798; choose --start, --days")
+        year = LAST_SUBMIT.year
+        raise UsageError(
+            f"the last submission would be past the year {year}; choose --start, --days"
+        )
     if first_s < FIRST_SUBMIT.timestamp():
         raise UsageError(
             f"the first submission would be before {FIRST_SUBMIT:%-d %B} of the year 1; choose a "
